@@ -1,0 +1,220 @@
+/*
+ * kda/kernel.h - the Windows kernel inside an image: address spaces, identity, processes,
+ * drivers, handle tables.
+ *
+ * Ownership: kda_kernel_open borrows the image (close it after the kernel). Everything a getter
+ * returns lives as long as the kernel handle. Threads: one thread per handle at a time.
+ */
+#ifndef KDA_KERNEL_H
+#define KDA_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kda/error.h"
+#include "kda/gap.h"
+#include "kda/image.h"
+#include "kda/symbols.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KDA_MAX_PROCESSES 65536u
+#define KDA_MAX_MODULES 4096u
+
+struct kda_kernel;
+
+struct kda_kernel_options {
+    uint64_t dtb; /* 0 = find it */
+    struct kda_symbols_options symbols;
+    kda_progress_fn progress; /* nullable; called in long scans; false cancels */
+    void *context;
+};
+
+/* How the page-table root was found. */
+enum kda_dtb_source { KDA_DTB_OPTION, KDA_DTB_HEADER, KDA_DTB_CPU, KDA_DTB_LOW_STUB, KDA_DTB_SCAN };
+
+struct kda_kernel_info {
+    uint64_t dtb; /* page-table root used, low 12 bits clear */
+    enum kda_dtb_source dtb_source;
+    bool la57;     /* five-level paging */
+    uint64_t base; /* kernel image */
+    struct kda_kernel_id id;
+    uint32_t build;    /* 0 = unknown; from the header, the version block or NtBuildNumber */
+    uint64_t build_va; /* where it was read from; 0 = file header */
+    uint32_t machine;  /* PE machine */
+    uint32_t cpus;     /* 0 = unknown */
+    uint64_t system_time_100ns; /* capture time, UTC; 0 = unknown */
+    bool system_time_from_header;
+    uint64_t kdbg_va; /* debugger data block, 0 = not found */
+    bool kdbg_encoded;
+    bool kdbg_decoded; /* readable: plain, or encoded and decoded with its keys */
+};
+
+/* Finds and verifies the kernel in `image`, without symbols. Errors: KDA_ABSENT (no kernel found:
+ * the text lists what was tried and why each candidate failed), KDA_UNSUPPORTED (triage dump, or
+ * not x64), KDA_IO, KDA_NO_MEMORY, KDA_CANCELLED. */
+KDA_MUST_CHECK enum kda_status kda_kernel_open(struct kda_image *image,
+                                               const struct kda_kernel_options *options,
+                                               struct kda_kernel **ret, struct kda_error *err);
+void kda_kernel_close(struct kda_kernel *kernel); /* NULL is allowed */
+
+const struct kda_kernel_info *kda_kernel_info(const struct kda_kernel *kernel);
+/* Gaps met so far by everything that used this kernel. */
+struct kda_gaps *kda_kernel_gaps(struct kda_kernel *kernel);
+
+/* Finds symbols for the kernel's identity and keeps them. KDA_NO_SYMBOL as kda_symbols_find.
+ * Until it succeeded, everything below except raw reads answers KDA_NO_SYMBOL. */
+KDA_MUST_CHECK enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel,
+                                                       struct kda_error *err);
+const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel); /* NULL = none */
+const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel);   /* NULL = none */
+
+/* ---- reads ---- */
+
+/* Reads kernel virtual memory; all or nothing. KDA_ABSENT, KDA_PAGED_OUT, KDA_UNMAPPED; err
+ * (nullable) gets the address of the first byte that could not be read. */
+KDA_MUST_CHECK enum kda_status kda_read(struct kda_kernel *kernel, uint64_t va, void *buf,
+                                        size_t size, struct kda_error *err);
+/* Same in the address space of another page-table root (a process). */
+KDA_MUST_CHECK enum kda_status kda_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t va,
+                                           void *buf, size_t size, struct kda_error *err);
+/* Translates; *pa receives the physical address. */
+KDA_MUST_CHECK enum kda_status kda_translate(struct kda_kernel *kernel, uint64_t dtb, uint64_t va,
+                                             uint64_t *pa, struct kda_error *err);
+
+/* Is the field known in this layout? */
+bool kda_has_field(const struct kda_kernel *kernel, enum kda_field_id field);
+bool kda_has_symbol(const struct kda_kernel *kernel, enum kda_symbol_id symbol);
+/* Address of a global, or 0. */
+uint64_t kda_symbol_va(const struct kda_kernel *kernel, enum kda_symbol_id symbol);
+/* Offset of a field, or KDA_NONE. */
+uint32_t kda_field_offset(const struct kda_kernel *kernel, enum kda_field_id field);
+
+/* An integer field (1..8 bytes, bit fields included) of the object at `object`, zero-extended.
+ * KDA_NO_SYMBOL if the layout lacks it. */
+KDA_MUST_CHECK enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object,
+                                              enum kda_field_id field, uint64_t *ret,
+                                              struct kda_error *err);
+/* A UNICODE_STRING field as UTF-8 in the kernel's storage; "" for an empty one. KDA_BAD_DATA for a
+ * length that is odd, over its maximum or over max_bytes. `max_bytes` 0 = 65,534. */
+KDA_MUST_CHECK enum kda_status kda_read_string(struct kda_kernel *kernel, uint64_t string_va,
+                                               size_t max_bytes, const char **ret,
+                                               struct kda_error *err);
+
+/* Canonical address in the kernel half, for sanity checks on pointers. */
+bool kda_is_kernel_va(const struct kda_kernel *kernel, uint64_t va);
+
+/* ---- lists ---- */
+
+/* Why a list walk ended. */
+enum kda_list_end {
+    KDA_LIST_CLOSED,   /* came back to the head */
+    KDA_LIST_BROKEN,   /* a link could not be read or is no kernel address */
+    KDA_LIST_CYCLE,    /* came back to a node that is not the head */
+    KDA_LIST_MISMATCH, /* a node's Blink does not name its predecessor */
+    KDA_LIST_LIMIT,
+    KDA_LIST_STOPPED, /* the callback returned false */
+};
+
+struct kda_list_result {
+    enum kda_list_end forward, backward; /* backward is KDA_LIST_CLOSED if not needed */
+    size_t nodes;                        /* distinct nodes given to the callback */
+    uint64_t broken_va[2];               /* link that failed, forward and backward; 0 = none */
+    enum kda_status reason[2];
+};
+
+/* Called once per node with the address of its LIST_ENTRY. `readable` is false for a node that is
+ * only known from its neighbour's link. Returns false to stop. */
+typedef bool (*kda_list_fn)(void *context, uint64_t link_va, bool readable);
+
+/* Walks the doubly linked list at `head` forward; if that does not close, walks it backward as
+ * well. At most `max` nodes. Records a gap named `what` for a list that does not close. Returns
+ * KDA_OK unless the head itself cannot be read. */
+KDA_MUST_CHECK enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t max,
+                                             const char *what, kda_list_fn fn, void *context,
+                                             struct kda_list_result *result, struct kda_error *err);
+
+/* ---- drivers ---- */
+
+struct kda_module {
+    const char *name; /* base name, UTF-8; never NULL */
+    const char *path; /* full name, or NULL */
+    uint64_t va;      /* loader entry */
+    uint64_t base;
+    uint32_t size; /* bytes */
+    uint32_t timestamp;
+};
+
+/* Loaded drivers, sorted by base. Read once, on first use. */
+KDA_MUST_CHECK enum kda_status kda_modules(struct kda_kernel *kernel, const struct kda_module **ret,
+                                           size_t *count, struct kda_error *err);
+/* The driver that holds `va`, or NULL. */
+const struct kda_module *kda_module_at(struct kda_kernel *kernel, uint64_t va);
+
+/* ---- processes ---- */
+
+/* Ways a process was found; bits. */
+enum { KDA_FOUND_LIST = 1, KDA_FOUND_HANDLE_TABLE = 2, KDA_FOUND_CID = 4 };
+
+struct kda_process {
+    uint64_t va; /* EPROCESS */
+    unsigned found_by;
+    bool readable; /* false: only va and what the witnesses say is known */
+    bool has_pid, has_ppid, has_protection;
+    uint64_t pid, ppid;
+    const char *name;  /* ImageFileName (at most 14 characters), "" = unknown */
+    const char *image; /* NT path of the image, NULL = unknown */
+    uint64_t dtb;      /* low 12 bits clear, 0 = unknown */
+    uint64_t create_time_100ns, exit_time_100ns; /* 0 = unknown / running */
+    uint8_t protection;                          /* PS_PROTECTION.Level */
+    uint64_t handle_table;                       /* 0 = none or unknown */
+    uint64_t job;                                /* EJOB, 0 = none */
+    uint64_t server_silo;                        /* EJOB of the server silo, 0 = host or unknown */
+};
+
+/* All processes that any witness names: the active list, the handle-table list, the CID table.
+ * Sorted by pid. Read once, on first use. */
+KDA_MUST_CHECK enum kda_status kda_processes(struct kda_kernel *kernel,
+                                             const struct kda_process **ret, size_t *count,
+                                             struct kda_error *err);
+/* By EPROCESS address, or NULL. */
+const struct kda_process *kda_process_at(struct kda_kernel *kernel, uint64_t va);
+
+/* ---- handles ---- */
+
+struct kda_handle {
+    uint64_t value;     /* handle value, a multiple of 4 */
+    uint64_t object;    /* body address */
+    uint64_t header;    /* OBJECT_HEADER address (0 in the CID table) */
+    uint32_t access;    /* granted access */
+    uint8_t attributes; /* OBJ_* bits kept in the entry */
+    uint64_t entry_va;  /* where the entry stands */
+};
+
+typedef bool (*kda_handle_fn)(void *context, const struct kda_handle *handle);
+
+/* Walks every used entry of a handle table (all levels). Missing pages become gaps. `cid` true for
+ * PspCidTable, whose entries point at object bodies. Returns KDA_OK unless the table itself cannot
+ * be read. */
+KDA_MUST_CHECK enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint64_t table_va,
+                                                bool cid, kda_handle_fn fn, void *context,
+                                                struct kda_error *err);
+
+/* Type index of the object whose header is at `header_va`, cookie removed where the build uses
+ * one. */
+KDA_MUST_CHECK enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va,
+                                               uint8_t *type_index, struct kda_error *err);
+/* Index of the object type named `name` ("EtwConsumer"); KDA_ABSENT when there is none. */
+KDA_MUST_CHECK enum kda_status kda_object_type_index(struct kda_kernel *kernel, const char *name,
+                                                     uint8_t *type_index, struct kda_error *err);
+
+/* Pages of the image that were read through this kernel (distinct), for `make bench`. */
+uint64_t kda_kernel_pages_touched(const struct kda_kernel *kernel);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

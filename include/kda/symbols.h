@@ -1,0 +1,143 @@
+/*
+ * kda/symbols.h - where kernel structures and globals are, for one exact kernel.
+ *
+ * A source (built-in profile table, PDB, Volatility ISF) turns the identity of a kernel into a
+ * `struct kda_layout`: offsets of fields, sizes of structures, RVAs of globals. Sources are rows
+ * of one table and are tried in order.
+ *
+ * Ownership: kda_symbols_find gives the caller a handle to kda_symbols_free. Threads: a found
+ * handle is immutable and may be shared.
+ */
+#ifndef KDA_SYMBOLS_H
+#define KDA_SYMBOLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kda/error.h"
+#include "kda/fields.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KDA_NONE UINT32_MAX /* an absent offset, size or RVA */
+#define KDA_PDB_NAME_MAX 64
+
+/* Where a field is. Bit fields: `bits` != 0, `bit` counts from the least significant bit of the
+ * little-endian unit at `offset`, `size` is that unit's size. */
+struct kda_field {
+    uint32_t offset; /* bytes from the start of the structure; KDA_NONE = absent in this build */
+    uint16_t size;   /* bytes; 0 = unknown */
+    uint8_t bit;
+    uint8_t bits;
+};
+
+struct kda_layout {
+    uint32_t rva[KDA_SYM_COUNT];     /* from the kernel base; KDA_NONE = absent */
+    uint32_t size[KDA_STRUCT_COUNT]; /* bytes; KDA_NONE = absent */
+    struct kda_field field[KDA_FIELD_COUNT];
+};
+
+/* Identity of a kernel image, as far as known. */
+struct kda_kernel_id {
+    bool has_pdb;
+    char pdb_name[KDA_PDB_NAME_MAX]; /* "ntkrnlmp.pdb" */
+    uint8_t pdb_guid[16];            /* memory order */
+    uint32_t pdb_age;                /* of the RSDS record, = DBI age */
+    bool has_pe;
+    uint32_t pe_timestamp;
+    uint32_t pe_size; /* SizeOfImage, bytes */
+};
+
+/* What to try. All strings borrowed for the call; NULL = not given. */
+struct kda_symbols_options {
+    const char *path; /* --symbols: a .pdb, .json, .json.xz file, a store or folder, or one of
+                         the words "profile", "pdb", "isf" to force a source */
+    const char *nt_symbol_path; /* _NT_SYMBOL_PATH; only local parts are used here */
+    const char *kda_symbols;    /* KDA_SYMBOLS: more folders, ';' separated */
+};
+
+struct kda_symbols;
+
+/* Description of a found layout; strings live as long as the handle. */
+struct kda_symbols_info {
+    const char *source;  /* "profile", "pdb", "isf" */
+    const char *origin;  /* file path, or "built-in table" */
+    const char *version; /* "10.0.22000.795" where known, else NULL */
+    size_t symbols_found;
+    size_t symbols_total; /* KDA_SYM_COUNT */
+    size_t fields_found;
+    size_t fields_total; /* KDA_FIELD_COUNT */
+};
+
+/* Tries the sources in table order (profile, pdb, isf; or only what options->path forces).
+ * Errors: KDA_NO_SYMBOL (text names the exact file wanted, the places looked in, and the command
+ * that gets it), KDA_BAD_DATA (a file that was forced is damaged or of another kernel), KDA_IO,
+ * KDA_NO_MEMORY. */
+KDA_MUST_CHECK enum kda_status kda_symbols_find(const struct kda_kernel_id *id,
+                                                const struct kda_symbols_options *options,
+                                                struct kda_symbols **ret, struct kda_error *err);
+void kda_symbols_free(struct kda_symbols *symbols); /* NULL is allowed */
+
+const struct kda_layout *kda_symbols_layout(const struct kda_symbols *symbols);
+const struct kda_symbols_info *kda_symbols_info(const struct kda_symbols *symbols);
+
+/* Names for messages: "PspHostSiloGlobals", "_EPROCESS", "_EPROCESS.ActiveProcessLinks". */
+const char *kda_symbol_name(enum kda_symbol_id id);
+const char *kda_struct_name(enum kda_struct_id id);
+const char *kda_field_name(enum kda_field_id id);
+enum kda_struct_id kda_field_struct(enum kda_field_id id);
+
+/* Store name of a PDB: "ntkrnlmp.pdb/8E33...B31/ntkrnlmp.pdb" (GUID upper case without dashes,
+ * age in hex without padding). Source: Microsoft symbol store layout ("SymSrv"). */
+void kda_symbols_store_path(const struct kda_kernel_id *id, char *out, size_t cap);
+
+/* Builds known to the built-in table, for `kda formats` and tests. */
+size_t kda_profile_count(void);
+
+/* One build of the table. `id` may lack the PDB or the PE half. A row without RVAs
+ * (has_rvas false) cannot be used alone. */
+struct kda_profile_info {
+    const char *version;
+    struct kda_kernel_id id;
+    bool has_rvas;
+};
+void kda_profile_get(size_t index, struct kda_profile_info *ret);
+/* Fills *ret with the full layout of a row. */
+void kda_profile_layout(size_t index, struct kda_layout *ret);
+
+/* Registered name of a provider, from the built-in table, or NULL. `guid` in memory order.
+ * Source: System Informer's provider list (NOTICE). */
+const char *kda_provider_name(const uint8_t guid[16]);
+
+/* Progress of a download, about ten times a second: bytes so far, total (0 = unknown). Returning
+ * false cancels (KDA_CANCELLED). */
+typedef bool (*kda_progress_fn)(void *context, uint64_t done, uint64_t total);
+
+struct kda_download_options {
+    const char *symbol_path; /* like _NT_SYMBOL_PATH: "srv*cache*url;cache*dir;..."; NULL =
+                                Microsoft's public server into the default cache */
+    const char *cache; /* folder to store into when the path names none; NULL = user's cache */
+    kda_progress_fn progress; /* nullable */
+    void *context;
+};
+
+/* Fetches the PDB of `id` and verifies GUID and age before it is put in place; an existing good
+ * file is never replaced by a bad one. *path receives the file's place (caller frees with
+ * kda_symbols_free_path). Errors: KDA_UNSUPPORTED (built without libcurl), KDA_ABSENT (no server
+ * has it; text lists what was asked), KDA_IO, KDA_BAD_DATA, KDA_CANCELLED, KDA_USAGE. */
+KDA_MUST_CHECK enum kda_status kda_symbols_download(const struct kda_kernel_id *id,
+                                                    const struct kda_download_options *options,
+                                                    char **path, struct kda_error *err);
+void kda_symbols_free_path(char *path);
+
+/* Is this part of the build? For `kda info`. */
+bool kda_symbols_have_isf(void);
+bool kda_symbols_have_download(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,186 @@
+#define _FILE_OFFSET_BITS 64
+#define _POSIX_C_SOURCE 200809L
+
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "alloc.h"
+
+struct kda_file {
+    int fd; /* -1: memory */
+    const uint8_t *bytes;
+    uint64_t size;
+    uint64_t calls, total;
+    char *name;
+};
+
+static const char *kind_of(mode_t mode)
+{
+    if (S_ISDIR(mode))
+        return "a directory";
+    if (S_ISFIFO(mode))
+        return "a pipe";
+    if (S_ISSOCK(mode))
+        return "a socket";
+    return "a character device";
+}
+
+static enum kda_status open_fd(const char *path, struct kda_file *file, struct kda_error *err)
+{
+    /* O_NONBLOCK: opening a pipe by mistake must not hang before it can be refused. */
+    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->fd < 0)
+        return kda_fail(err, KDA_IO, "file", "cannot open \"%s\": %s", path, strerror(errno));
+    struct stat st;
+    if (kda_fault() || fstat(file->fd, &st) != 0)
+        return kda_fail(err, KDA_IO, "file", "cannot examine \"%s\": %s", path, strerror(errno));
+    if (S_ISREG(st.st_mode)) {
+        file->size = (uint64_t)st.st_size;
+        return KDA_OK;
+    }
+    if (!S_ISBLK(st.st_mode))
+        return kda_fail(err, KDA_IO, "file", "\"%s\" is %s, not a file", path, kind_of(st.st_mode));
+    off_t end = lseek(file->fd, 0, SEEK_END);
+    if (end < 0)
+        return kda_fail(err, KDA_IO, "file", "cannot measure \"%s\": %s", path, strerror(errno));
+    file->size = (uint64_t)end;
+    return KDA_OK;
+}
+
+enum kda_status kda_file_open(const char *path, struct kda_file **ret, struct kda_error *err)
+{
+    struct kda_file *file = kda_calloc(1, sizeof(*file));
+    char *name = kda_strdup(path);
+    if (!file || !name) {
+        kda_free(file);
+        kda_free(name);
+        return kda_fail(err, KDA_NO_MEMORY, "file", "out of memory opening \"%s\"", path);
+    }
+    file->fd = -1;
+    file->name = name;
+    enum kda_status status = open_fd(path, file, err);
+    if (status != KDA_OK) {
+        kda_file_close(file);
+        return status;
+    }
+    *ret = file;
+    return KDA_OK;
+}
+
+enum kda_status kda_file_open_memory(const void *bytes, size_t size, const char *name,
+                                     struct kda_file **ret, struct kda_error *err)
+{
+    struct kda_file *file = kda_calloc(1, sizeof(*file));
+    char *copy = kda_strdup(name);
+    if (!file || !copy) {
+        kda_free(file);
+        kda_free(copy);
+        return kda_fail(err, KDA_NO_MEMORY, "file", "out of memory opening \"%s\"", name);
+    }
+    file->fd = -1;
+    file->bytes = bytes;
+    file->size = size;
+    file->name = copy;
+    *ret = file;
+    return KDA_OK;
+}
+
+void kda_file_close(struct kda_file *file)
+{
+    if (!file)
+        return;
+    if (file->fd >= 0)
+        (void)close(file->fd);
+    kda_free(file->name);
+    kda_free(file);
+}
+
+uint64_t kda_file_size(const struct kda_file *file)
+{
+    return file->size;
+}
+
+const char *kda_file_name(const struct kda_file *file)
+{
+    return file->name;
+}
+
+bool kda_file_is_memory(const struct kda_file *file)
+{
+    return file->bytes != NULL;
+}
+
+uint64_t kda_file_read_calls(const struct kda_file *file)
+{
+    return file->calls;
+}
+
+uint64_t kda_file_read_bytes(const struct kda_file *file)
+{
+    return file->total;
+}
+
+static enum kda_status read_fd(struct kda_file *file, uint64_t off, uint8_t *buf, size_t size,
+                               struct kda_error *err)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = pread(file->fd, buf + done, size - done, (off_t)(off + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return kda_fail_at(err, KDA_IO, "file", off + done,
+                               "reading \"%s\" at offset 0x%llx: %s", file->name,
+                               (unsigned long long)(off + done), strerror(errno));
+        if (n == 0)
+            return kda_fail_at(err, KDA_IO, "file", off + done,
+                               "\"%s\" became shorter while it was read (offset 0x%llx)",
+                               file->name, (unsigned long long)(off + done));
+        done += (size_t)n;
+    }
+    return KDA_OK;
+}
+
+enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf, size_t size,
+                                 struct kda_error *err)
+{
+    if (off > file->size || size > file->size - off)
+        return kda_fail_at(err, KDA_BAD_DATA, "file", off,
+                           "\"%s\" ends at 0x%llx, but 0x%llx bytes are needed at 0x%llx",
+                           file->name, (unsigned long long)file->size, (unsigned long long)size,
+                           (unsigned long long)off);
+    if (kda_fault())
+        return kda_fail_at(err, KDA_IO, "file", off, "reading \"%s\": injected fault", file->name);
+    file->calls++;
+    file->total += size;
+    if (file->bytes) {
+        memcpy(buf, file->bytes + off, size);
+        return KDA_OK;
+    }
+    return read_fd(file, off, buf, size, err);
+}
+
+enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret, size_t *size,
+                                  struct kda_error *err)
+{
+    if (file->size > max)
+        return kda_fail(err, KDA_LIMIT, "file", "\"%s\" has %llu bytes, more than the %zu allowed",
+                        file->name, (unsigned long long)file->size, max);
+    size_t length = (size_t)file->size;
+    void *bytes = kda_calloc(length + 1, 1);
+    if (!bytes)
+        return kda_fail(err, KDA_NO_MEMORY, "file", "out of memory reading \"%s\"", file->name);
+    enum kda_status status = kda_file_read_at(file, 0, bytes, length, err);
+    if (status != KDA_OK) {
+        kda_free(bytes);
+        return status;
+    }
+    *ret = bytes;
+    *size = length;
+    return KDA_OK;
+}

@@ -1,0 +1,45 @@
+/*
+ * file.h - positioned reads from a file or from bytes in memory. The only place of the library
+ * that talks to the operating system about files.
+ */
+#ifndef KDA_BASE_FILE_H
+#define KDA_BASE_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kda/error.h"
+
+struct kda_file;
+
+/* Opens a regular file or block device for reading. Directories, pipes and sockets are refused
+ * with KDA_IO and a sentence that says what was found. */
+KDA_MUST_CHECK enum kda_status kda_file_open(const char *path, struct kda_file **ret,
+                                             struct kda_error *err);
+
+/* Borrows `bytes` until close. */
+KDA_MUST_CHECK enum kda_status kda_file_open_memory(const void *bytes, size_t size,
+                                                    const char *name, struct kda_file **ret,
+                                                    struct kda_error *err);
+
+void kda_file_close(struct kda_file *file); /* NULL is allowed */
+
+uint64_t kda_file_size(const struct kda_file *file); /* size when opened, bytes */
+const char *kda_file_name(const struct kda_file *file);
+bool kda_file_is_memory(const struct kda_file *file);
+
+/* All or nothing. KDA_BAD_DATA when the range is not inside the file ("ends at ..."), KDA_IO when
+ * the system refuses or the file shrank. */
+KDA_MUST_CHECK enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf,
+                                                size_t size, struct kda_error *err);
+
+/* Reads a whole small file (at most max bytes, else KDA_LIMIT) into fresh memory that the caller
+ * frees with kda_free. */
+KDA_MUST_CHECK enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret,
+                                                 size_t *size, struct kda_error *err);
+
+/* Counters since open. */
+uint64_t kda_file_read_calls(const struct kda_file *file);
+uint64_t kda_file_read_bytes(const struct kda_file *file);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * ops.h - the library's vtables on one page. A new image format or symbol source is a new file
+ * and a row in the table of image.c or symbols.c; nothing else changes.
+ */
+#ifndef KDA_OPS_H
+#define KDA_OPS_H
+
+#include "kda/error.h"
+#include "kda/image.h"
+#include "kda/symbols.h"
+
+struct kda_file;
+
+/*
+ * Image format. To add one:
+ *   1. lib/image/fmt_<name>.c with one `const struct kda_image_ops kda_fmt_<name>`;
+ *   2. a row in lib/image/image.c, strongest magic first;
+ *   3. tests/unit/test_fmt_<name>.c, a seed in tests/fuzz/corpus/image, a line in docs/formats.md.
+ */
+struct kda_image_ops {
+    struct kda_image_format format;
+    /* KDA_OK: mine. KDA_NOT_MINE: another format. Anything else: mine, but damaged, and the answer
+     * that the user gets ("unknown format" must not hide a damaged file). */
+    enum kda_status (*probe)(struct kda_file *file, struct kda_error *err);
+    /* Reads the header, fills image->info and image->priv. NULL for formats refused by name. */
+    enum kda_status (*open)(struct kda_image *image, struct kda_error *err);
+    /* Bytes inside one 4 KiB page. */
+    enum kda_status (*read)(struct kda_image *image, uint64_t pa, void *buf, size_t size,
+                            struct kda_error *err);
+    /* As kda_image_next_run. */
+    bool (*next_run)(struct kda_image *image, uint64_t pa, uint64_t *start, uint64_t *size);
+    /* Frees image->priv; called after a failed open too. */
+    void (*close)(struct kda_image *image);
+};
+
+/*
+ * Symbol source. To add one:
+ *   1. lib/symbols/sym_<name>.c with one `const struct kda_symbol_source kda_sym_<name>`;
+ *   2. a row in lib/symbols/symbols.c, in order of preference;
+ *   3. tests/unit/test_sym_<name>.c, a fuzz target if it parses a file, a line in docs/symbols.md.
+ */
+struct kda_symbol_source {
+    const char *name;
+    const char *title;
+    /* File name endings this source reads, NULL-terminated; NULL = none (built-in). */
+    const char *const *endings;
+    /* Looks in its own places (table, stores, folders). KDA_NO_SYMBOL: not there; `tried` (nullable
+     * text, appended to) says where it looked. */
+    enum kda_status (*find)(const struct kda_kernel_id *id,
+                            const struct kda_symbols_options *options, struct kda_symbols *ret,
+                            struct kda_error *err);
+    /* Loads one given file and checks that it is for `id` (NULL = no check). */
+    enum kda_status (*load)(const char *path, const struct kda_kernel_id *id,
+                            struct kda_symbols *ret, struct kda_error *err);
+};
+
+#endif
