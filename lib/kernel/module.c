@@ -61,7 +61,7 @@ static bool add_module(void *context, uint64_t va, bool readable)
         return false;
     }
     kernel->modules = items;
-    (void)kda_read_field(kernel, va, walk->fields->stamp, &stamp, NULL);
+    (void)!kda_read_field(kernel, va, walk->fields->stamp, &stamp, NULL);
     struct kda_module *module = &kernel->modules[kernel->module_count++];
     memset(module, 0, sizeof(*module));
     module->va = va;
