@@ -127,7 +127,7 @@ def main(argv):
     put(" * %d builds, %d with addresses of globals, %d distinct layouts."
         % (len(builds), sum(b[6] is not None for b in builds), len(layouts.items)))
     put(" *")
-    put("X")
+    put(" * Sources of the facts (licences in NOTICE): JPCERTCC/Windows-Symbol-Tables (BSD-3-Clause),")
     put(" * novafacing/vergilius-rs (Apache-2.0), Rickebo/ntoskrnlib, crash dumps of")
     put(" * HalfTimeOfLife/KDAMonitor (MIT) and of rizinorg/rizin-testbins; PE time stamps and sizes from")
     put(" * winsiderss/systeminformer (MIT).")
@@ -147,7 +147,7 @@ def main(argv):
         check(c[0], 16, "offset")
         return "{0x%x, %d, %d, %d}" % (c[0], check(c[1], 16, "size"), c[2], c[3])
 
-    out.extend(rows_of(cells.items, 5, show_cell))
+    out.extend(rows_of(cells.items, 4, show_cell))
     put("};")
     put("")
     put("/* Sizes of structures by layout, in the order of KDA_STRUCTS; 0 = absent. */")
