@@ -226,6 +226,10 @@ const struct kda_etw_consumer *const *kda_etw_consumers(const struct kda_etw *et
 /* By silo, type, GUID text. */
 const struct kda_etw_provider *const *kda_etw_providers(const struct kda_etw *etw, size_t *count);
 
+/* The silo a process runs in; NULL when its object was not readable or names an unknown job. */
+const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
+                                                   const struct kda_process *process);
+
 /* Names of the LoggerMode bits that are set; at most `max`. Source: evntrace.h, "Logging Mode
  * Constants". */
 size_t kda_etw_mode_names(uint32_t mode, const char **names, size_t max);

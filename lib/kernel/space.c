@@ -203,7 +203,7 @@ enum kda_status kda_translate(struct kda_kernel *kernel, uint64_t dtb, uint64_t 
         *pa = entry->pa | (va & KDA_PAGE_MASK);
         return KDA_OK;
     }
-    uint64_t found;
+    uint64_t found = 0;
     enum kda_status status = walk(kernel, root, va, &found, err);
     if (status != KDA_OK)
         return status;
