@@ -142,7 +142,6 @@ struct kda_etw_filter {
     const uint16_t *event_ids;
     size_t event_id_count;
     bool has_event_ids;
-    bool event_ids_in;       /* true: only these pass; false: these are kept out */
     const char *executables; /* names separated by ';', NULL = none */
     unsigned others;         /* bits of enum kda_etw_filter_kind that are set but not decoded */
 };
@@ -157,6 +156,7 @@ enum kda_etw_filter_kind {
     KDA_FILTER_STACKWALK_ID = 128,
     KDA_FILTER_STACKWALK_NAME = 256,
     KDA_FILTER_STACKWALK_LEVEL_KW = 512,
+    KDA_FILTER_EVENT_ID = 1024, /* present, in a form that is not decoded */
 };
 
 /* Ways a registration was found; bits. */

@@ -73,18 +73,21 @@ static void read_pids(struct kda_etw *etw, uint64_t va, struct kda_etw_filter *f
     filter->has_pids = true;
 }
 
-/* EVENT_FILTER_EVENT_ID: u8 FilterIn, u8 Reserved, u16 Count, u16 Events[]. */
+/* The PDBs keep _ETW_PERFECT_HASH_FUNCTION opaque. The form seen in images: u32 count, u32 1, u64 0,
+ * u16 ids[count]. Anything else is named as a filter and not decoded. */
 static void read_event_ids(struct kda_etw *etw, uint64_t va, struct kda_etw_filter *filter)
 {
-    uint8_t bytes[4 + 2 * MAX_EVENT_IDS];
+    uint8_t bytes[16 + 2 * MAX_EVENT_IDS];
     struct kda_error why;
-    enum kda_status status = kda_read(etw->kernel, va, bytes, 4, &why);
-    uint16_t count = status == KDA_OK ? kda_le16(bytes + 2) : (uint16_t)0;
-    if (status == KDA_OK && (bytes[0] > 1 || bytes[1] != 0 || count > MAX_EVENT_IDS))
-        status =
-            kda_fail_at(&why, KDA_BAD_DATA, "etw", va, "not in the form of EVENT_FILTER_EVENT_ID");
+    enum kda_status status = kda_read(etw->kernel, va, bytes, 16, &why);
+    uint32_t count = status == KDA_OK ? kda_le32(bytes) : 0;
+    if (status == KDA_OK && (count == 0 || count > MAX_EVENT_IDS || kda_le32(bytes + 4) != 1 ||
+                             kda_le64(bytes + 8) != 0)) {
+        filter->others |= KDA_FILTER_EVENT_ID;
+        return;
+    }
     if (status == KDA_OK)
-        status = kda_read(etw->kernel, va + 4, bytes + 4, 2 * (size_t)count, &why);
+        status = kda_read(etw->kernel, va + 16, bytes + 16, 2 * (size_t)count, &why);
     if (status != KDA_OK) {
         bad(etw, va, status, "event id", why.text);
         return;
@@ -94,11 +97,10 @@ static void read_event_ids(struct kda_etw *etw, uint64_t va, struct kda_etw_filt
         etw->out_of_memory = true;
         return;
     }
-    for (uint16_t i = 0; i < count; i++)
-        ids[i] = kda_le16(bytes + 4 + 2 * (size_t)i);
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = kda_le16(bytes + 16 + 2 * (size_t)i);
     filter->event_ids = ids;
     filter->event_id_count = count;
-    filter->event_ids_in = bytes[0] != 0;
     filter->has_event_ids = true;
 }
 

@@ -163,7 +163,7 @@ static void read_image_path(struct kda_kernel *kernel, struct kda_process *proce
 {
     /* SE_AUDIT_PROCESS_CREATION_INFO is one pointer to an OBJECT_NAME_INFORMATION; null for System
      * and for minimal processes. */
-    uint64_t info;
+    uint64_t info = 0;
     const char *path = NULL;
     struct kda_error why;
     enum kda_status status =
