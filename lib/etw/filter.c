@@ -73,8 +73,8 @@ static void read_pids(struct kda_etw *etw, uint64_t va, struct kda_etw_filter *f
     filter->has_pids = true;
 }
 
-/* The PDBs keep _ETW_PERFECT_HASH_FUNCTION opaque. The form seen in images: u32 count, u32 1, u64 0,
- * u16 ids[count]. Anything else is named as a filter and not decoded. */
+/* The PDBs keep _ETW_PERFECT_HASH_FUNCTION opaque. The form seen in images: u32 count, u32 1, u64
+ * 0, u16 ids[count]. Anything else is named as a filter and not decoded. */
 static void read_event_ids(struct kda_etw *etw, uint64_t va, struct kda_etw_filter *filter)
 {
     uint8_t bytes[16 + 2 * MAX_EVENT_IDS];
