@@ -127,8 +127,6 @@ void kda_report_gap(struct kda_report *report, const struct kda_gap *gap);
 /* What `kda symbols` knows. NULL strings are left out. */
 struct kda_report_symbols {
     const struct kda_kernel_id *id;
-    const char *store_path; /* below a store's root */
-    const char *isf_name;   /* name Volatility's tables use */
     const struct kda_symbols_info *found;
     const char *missing; /* why not, where it was looked for */
     const char *fetched; /* where a download was put */

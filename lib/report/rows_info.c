@@ -213,12 +213,33 @@ void kda_report_info(struct kda_report *report, const struct kda_report_facts *f
     kda_report_emit(report);
 }
 
+#define ISF_NAME_TEXT (KDA_PDB_NAME_MAX + 80)
+
+/* "windows/ntkrnlmp.pdb/8E33...B3-1.json.xz". Source: the folder layout of Volatility 3. */
+static const char *isf_name(const struct kda_kernel_id *id, char out[ISF_NAME_TEXT])
+{
+    char guid[KDA_GUID_TEXT], plain[33];
+    size_t used = 0;
+    kda_guid_text(id->pdb_guid, guid);
+    for (const char *c = guid; *c && used < sizeof(plain) - 1; c++)
+        if (*c != '{' && *c != '}' && *c != '-')
+            plain[used++] = (char)(*c >= 'a' ? *c - 'a' + 'A' : *c);
+    plain[used] = '\0';
+    (void)snprintf(out, ISF_NAME_TEXT, "windows/%.*s/%s-%u.json.xz", (int)KDA_PDB_NAME_MAX,
+                   id->pdb_name, plain, id->pdb_age);
+    return out;
+}
+
 void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols)
 {
+    char store[KDA_PDB_NAME_MAX * 2 + 64] = "", isf[ISF_NAME_TEXT];
     struct kda_row *row = kda_report_row(report, KDA_ROW_SYMBOLS);
     put_kernel_id(row, symbols->id);
-    kda_put_text(row, "store_path", symbols->store_path);
-    kda_put_text(row, "isf_name", symbols->isf_name);
+    if (symbols->id->has_pdb) {
+        kda_symbols_store_path(symbols->id, store, sizeof(store));
+        kda_put_text(row, "store_path", store);
+        kda_put_text(row, "isf_name", isf_name(symbols->id, isf));
+    }
     kda_put_bool(row, "found", symbols->found != NULL);
     if (symbols->found) {
         kda_put_text(row, "source", symbols->found->source);
