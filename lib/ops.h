@@ -7,9 +7,12 @@
 
 #include "kda/error.h"
 #include "kda/image.h"
+#include "kda/report.h"
 #include "kda/symbols.h"
 
 struct kda_file;
+struct kda_report;
+struct kda_row;
 
 /*
  * Image format. To add one:
@@ -54,6 +57,20 @@ struct kda_symbol_source {
      * folder or symbol path (KDA_NO_SYMBOL as above). NULL if built-in. */
     enum kda_status (*load)(const char *path, const struct kda_kernel_id *id,
                             struct kda_symbols *ret, struct kda_error *err);
+};
+
+/*
+ * Output format. To add one:
+ *   1. lib/report/<name>.c with one `const struct kda_report_ops kda_report_<name>`;
+ *   2. a row in lib/report/report.c;
+ *   3. golden strings in tests/unit/test_report_<name>.c, a line in docs/rows.md.
+ * Writers see rows (lib/report/row.h), never the model, so a new row kind needs no new writer.
+ */
+struct kda_report_ops {
+    struct kda_report_format format;
+    void (*begin)(struct kda_report *report);
+    void (*row)(struct kda_report *report, const struct kda_row *row);
+    void (*end)(struct kda_report *report);
 };
 
 #endif
