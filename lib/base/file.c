@@ -188,12 +188,6 @@ enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret,
     return KDA_OK;
 }
 
-bool kda_file_exists(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
 void kda_file_remove(const char *path)
 {
     (void)unlink(path);

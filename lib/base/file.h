@@ -44,9 +44,6 @@ uint64_t kda_file_read_bytes(const struct kda_file *file);
 
 /* --- Writing. The library writes into symbol caches only. --- */
 
-/* True for a regular file that is there now; a hint, as any such answer. */
-bool kda_file_exists(const char *path);
-
 /* Removes a file; one that is not there is no error. */
 void kda_file_remove(const char *path);
 

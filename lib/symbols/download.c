@@ -2,26 +2,6 @@
 
 #include "alloc.h"
 
-#ifdef KDA_HAVE_DOWNLOAD
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "bytes.h"
-#include "cab.h"
-#include "fetch.h"
-#include "pdb.h"
-#include "servers.h"
-#include "text.h"
-
-#define PATH_MAX_BYTES 4096
-#define COPY_CHUNK ((size_t)64 * 1024)
-
-/* Source: Microsoft documentation, "Microsoft public symbol server". */
-#define PUBLIC_SERVER "https://msdl.microsoft.com/download/symbols"
-
 static const struct kda_download_limits default_limits = {
     .connect_ms = 20000,
     .stall_s = 30,
@@ -29,6 +9,21 @@ static const struct kda_download_limits default_limits = {
     .attempts = 3,
     .max_bytes = (uint64_t)512 << 20,
 };
+
+#ifdef KDA_HAVE_DOWNLOAD
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fetch.h"
+#include "handle.h"
+#include "keep.h"
+#include "servers.h"
+#include "text.h"
+
+/* Source: Microsoft documentation, "Microsoft public symbol server". */
+#define PUBLIC_SERVER "https://msdl.microsoft.com/download/symbols"
 
 /* A store is asked for up to four spellings: file servers on Linux tell case apart. */
 #define SPELLINGS 4
@@ -42,7 +37,7 @@ struct job {
     const struct kda_kernel_id *id;
     const struct kda_download_limits *limits;
     struct kda_fetcher *fetcher;
-    char key[48], lower_key[48];
+    char key[KDA_KEY_TEXT], lower_key[KDA_KEY_TEXT];
     char lower_name[KDA_PDB_NAME_MAX];
     struct spelling spelling[SPELLINGS];
     size_t spellings;
@@ -59,7 +54,6 @@ struct asked {
     struct kda_part part;
     const char *target;
     bool dead;
-    bool two_tier;
     unsigned requests;
     long code; /* of the last "no" */
     struct kda_error problem;
@@ -75,163 +69,9 @@ static bool format(char *out, size_t cap, const char *fmt, ...)
     return size >= 0 && (size_t)size < cap;
 }
 
-/* --- is it the right file? --- */
+/* --- asking one server --- */
 
-/* A file cut at its end still has a sound head: the block count tells. */
-static enum kda_status check_length(struct kda_file *file, struct kda_error *err)
-{
-    uint8_t head[0x2c];
-    enum kda_status status = kda_file_read_at(file, 0, head, sizeof(head), err);
-    if (status != KDA_OK)
-        return status;
-    uint64_t need = (uint64_t)kda_le32(head + 0x20) * kda_le32(head + 0x28);
-    if (need > kda_file_size(file))
-        return kda_fail(err, KDA_BAD_DATA, "symbols",
-                        "the PDB is truncated: %llu of %llu bytes are there",
-                        (unsigned long long)kda_file_size(file), (unsigned long long)need);
-    return KDA_OK;
-}
-
-static enum kda_status verify_file(struct kda_file *file, const struct kda_kernel_id *id,
-                                   struct kda_error *err)
-{
-    uint8_t guid[16];
-    uint32_t age;
-    enum kda_status status = kda_pdb_identity(file, guid, &age, err);
-    if (status != KDA_OK)
-        return status;
-    if (memcmp(guid, id->pdb_guid, sizeof(guid)) != 0 || age != id->pdb_age) {
-        char text[KDA_GUID_TEXT];
-        kda_guid_text(guid, text);
-        return kda_fail(err, KDA_BAD_DATA, "symbols", "that is another PDB: %s age %u", text, age);
-    }
-    return check_length(file, err);
-}
-
-static enum kda_status verify(const char *path, const struct kda_kernel_id *id,
-                              struct kda_error *err)
-{
-    struct kda_file *file = NULL;
-    enum kda_status status = kda_file_open(path, &file, err);
-    if (status == KDA_OK)
-        status = verify_file(file, id, err);
-    kda_file_close(file);
-    return status;
-}
-
-/* --- places in a cache --- */
-
-static enum kda_status path_too_long(const char *dir, struct kda_error *err)
-{
-    return kda_fail(err, KDA_LIMIT, "symbols", "the path in cache \"%s\" is too long", dir);
-}
-
-/* Folder levels below the cache, outermost first, for the store's own layout. */
-static bool cache_folder(const struct spelling *s, const char *dir, bool two_tier, char *out)
-{
-    if (two_tier)
-        return format(out, PATH_MAX_BYTES, "%s/%.2s/%s/%s", dir, s->name, s->name, s->key);
-    return format(out, PATH_MAX_BYTES, "%s/%s/%s", dir, s->name, s->key);
-}
-
-static bool is_two_tier(const char *dir)
-{
-    char mark[PATH_MAX_BYTES];
-    return format(mark, sizeof(mark), "%s/index2.txt", dir) && kda_file_exists(mark);
-}
-
-/* Good copy in the cache, under any spelling? Damaged and foreign files count as absent. */
-static enum kda_status find_in_cache(const struct job *job, const char *dir, char *out,
-                                     struct kda_error *err)
-{
-    for (size_t i = 0; i < 2 * job->spellings; i++) {
-        const struct spelling *s = &job->spelling[i / 2];
-        char folder[PATH_MAX_BYTES];
-        if (!cache_folder(s, dir, i % 2, folder) ||
-            !format(out, PATH_MAX_BYTES, "%s/%s", folder, s->name))
-            return path_too_long(dir, err);
-        if (!kda_file_exists(out))
-            continue;
-        enum kda_status status = verify(out, job->id, err);
-        if (status == KDA_OK || status == KDA_NO_MEMORY)
-            return status;
-    }
-    return KDA_ABSENT;
-}
-
-/* Creates the folder and gives the file's place in it. */
-static enum kda_status prepare(const struct job *job, const char *dir, char *out,
-                               struct kda_error *err)
-{
-    char folder[PATH_MAX_BYTES];
-    if (!cache_folder(&job->spelling[0], dir, is_two_tier(dir), folder) ||
-        !format(out, PATH_MAX_BYTES, "%s/%s", folder, job->spelling[0].name))
-        return path_too_long(dir, err);
-    return kda_dirs_create(folder, err);
-}
-
-/* Empty folders of a file that was not found would only puzzle people. */
-static void tidy(const char *target)
-{
-    char folder[PATH_MAX_BYTES];
-    (void)format(folder, sizeof(folder), "%s", target);
-    for (int level = 0; level < 2; level++) {
-        char *slash = strrchr(folder, '/');
-        if (!slash)
-            return;
-        *slash = '\0';
-        kda_dir_remove(folder);
-    }
-}
-
-/* --- putting a file into place --- */
-
-static enum kda_status open_temporary(const char *target, char *name, struct kda_outfile **out,
-                                      struct kda_error *err)
-{
-    if (!format(name, PATH_MAX_BYTES, "%s.tmp", target))
-        return path_too_long(target, err);
-    enum kda_status status = kda_outfile_open(name, out, err);
-    return status == KDA_OK ? kda_outfile_reset(*out, err) : status;
-}
-
-static enum kda_status copy_bytes(struct kda_file *from, struct kda_outfile *out,
-                                  struct kda_error *err)
-{
-    uint8_t *chunk = kda_calloc(COPY_CHUNK, 1);
-    if (!chunk)
-        return kda_fail(err, KDA_NO_MEMORY, "symbols", "out of memory copying a PDB");
-    enum kda_status status = KDA_OK;
-    uint64_t size = kda_file_size(from);
-    for (uint64_t pos = 0; status == KDA_OK && pos < size;) {
-        size_t step = size - pos < COPY_CHUNK ? (size_t)(size - pos) : COPY_CHUNK;
-        status = kda_file_read_at(from, pos, chunk, step, err);
-        if (status == KDA_OK)
-            status = kda_outfile_write(out, chunk, step, err);
-        pos += step;
-    }
-    kda_free(chunk);
-    return status;
-}
-
-/* `from` (a PDB, or a CAB that holds one) -> verified file at `target`. */
-static enum kda_status install(const struct job *job, struct kda_file *from, bool cab,
-                               const char *target, struct kda_error *err)
-{
-    char name[PATH_MAX_BYTES];
-    struct kda_outfile *out = NULL;
-    enum kda_status status = open_temporary(target, name, &out, err);
-    if (status == KDA_OK)
-        status = cab ? kda_cab_unpack(from, out, job->limits->max_bytes, err)
-                     : copy_bytes(from, out, err);
-    if (status == KDA_OK)
-        status = verify(name, job->id, err);
-    if (status == KDA_OK)
-        status = kda_outfile_commit(out, target, err);
-    kda_outfile_close(out, false);
-    return status;
-}
-
+/* What was fetched -> verified and in place. */
 static enum kda_status settle(const struct job *job, struct asked *asked, struct kda_error *err)
 {
     struct kda_file *file = NULL;
@@ -239,41 +79,23 @@ static enum kda_status settle(const struct job *job, struct asked *asked, struct
     enum kda_status status = kda_file_open(asked->part.path, &file, err);
     if (status == KDA_OK)
         status = kda_file_read_at(file, 0, magic, sizeof(magic), err);
-    if (status == KDA_OK && memcmp(magic, "MSCF", 4) == 0) {
-        status = install(job, file, true, asked->target, err);
+    if (status == KDA_OK && memcmp(magic, "MSCF", sizeof(magic)) == 0) {
+        status = kda_keep_install(job->id, file, true, job->limits->max_bytes, asked->target, err);
     } else if (status == KDA_OK) {
-        status = verify_file(file, job->id, err);
+        status = kda_keep_verify(asked->part.path, job->id, err);
         if (status == KDA_OK)
             status = kda_part_commit(&asked->part, asked->target, err);
     }
     kda_file_close(file);
+    kda_part_forget(&asked->part);
     return status;
 }
 
-/* Into every cache nearer than the one that has it; a cache that cannot be written is no failure,
- * the file is there. *path follows to the nearest copy. */
-static enum kda_status spread(const struct job *job, const struct kda_server *server, size_t have,
-                              char *path, struct kda_error *err)
+/* A refused pointer is kept as a reason too, but a lie or a breakdown says more. */
+static bool is_problem(const struct asked *asked)
 {
-    struct kda_error ignored;
-    for (size_t i = have; i-- > 0;) {
-        char target[PATH_MAX_BYTES];
-        struct kda_file *file = NULL;
-        enum kda_status status = prepare(job, server->cache[i], target, &ignored);
-        if (status == KDA_OK)
-            status = kda_file_open(path, &file, &ignored);
-        if (status == KDA_OK)
-            status = install(job, file, false, target, &ignored);
-        kda_file_close(file);
-        if (status == KDA_NO_MEMORY)
-            return kda_fail(err, status, "symbols", "out of memory copying a PDB");
-        if (status == KDA_OK)
-            (void)format(path, PATH_MAX_BYTES, "%s", target);
-    }
-    return KDA_OK;
+    return asked->problem.status != KDA_OK && asked->problem.status != KDA_ABSENT;
 }
-
-/* --- asking one server --- */
 
 static enum kda_status keep_problem(struct job *job, struct asked *asked, enum kda_status status,
                                     const struct kda_fetch_result *result,
@@ -285,7 +107,7 @@ static enum kda_status keep_problem(struct job *job, struct asked *asked, enum k
     if (status == KDA_ABSENT)
         asked->code = result->code;
     /* The first lie or breakdown explains more than what follows from it. */
-    if (job->stop || (status != KDA_ABSENT && asked->problem.status == KDA_OK))
+    if (job->stop || (status != KDA_ABSENT && !is_problem(asked)))
         asked->problem = *why;
     return status;
 }
@@ -420,19 +242,28 @@ static enum kda_status ask(struct job *job, struct asked *asked)
     return get_all(job, asked, false, 1);
 }
 
+/* Cut where it does not fit: the first servers matter most. */
+static void append(struct job *job, const char *fmt, ...) KDA_PRINTF(2, 3);
+static void append(struct job *job, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(job->said + job->said_size, sizeof(job->said) - job->said_size, fmt, args);
+    va_end(args);
+    job->said_size = kda_utf8_valid_prefix(job->said, strlen(job->said));
+    job->said[job->said_size] = '\0';
+}
+
 static void say(struct job *job, const struct asked *asked)
 {
-    char root[160], line[400];
+    char root[160];
     enum kda_status status = asked->problem.status != KDA_OK ? asked->problem.status : KDA_ABSENT;
     kda_remote_redact(asked->root, root, sizeof(root));
+    append(job, "%s%s", job->said_size ? "; " : "", root);
     if (asked->problem.status != KDA_OK)
-        (void)format(line, sizeof(line), "%s%s: %s", job->said_size ? "; " : "", root,
-                     asked->problem.text);
+        append(job, ": %s", asked->problem.text);
     else
-        (void)format(line, sizeof(line), "%s%s (%u requests, last answer HTTP %ld)",
-                     job->said_size ? "; " : "", root, asked->requests, asked->code);
-    if (format(job->said + job->said_size, sizeof(job->said) - job->said_size, "%s", line))
-        job->said_size += strlen(line);
+        append(job, " (%u requests, last answer HTTP %ld)", asked->requests, asked->code);
     /* A lie is worth more attention than a breakdown, that more than "not here". */
     if (job->worst != KDA_BAD_DATA && status != KDA_ABSENT)
         job->worst = status;
@@ -446,6 +277,31 @@ static enum kda_status open_fetcher(struct job *job, const struct kda_download_o
     return kda_fetcher_create(job->limits, options->progress, options->context, &job->fetcher, err);
 }
 
+/* Into every cache nearer than the one that has it; a cache that cannot be written is no failure,
+ * the file is there. *path follows to the nearest copy. */
+static enum kda_status spread(const struct job *job, const struct kda_server *server, size_t have,
+                              char *path, struct kda_error *err)
+{
+    struct kda_error ignored;
+    for (size_t i = have; i-- > 0;) {
+        char target[KDA_STORE_PATH_MAX];
+        struct kda_file *file = NULL;
+        enum kda_status status = kda_keep_prepare(job->id, server->cache[i], target, &ignored);
+        if (status == KDA_OK)
+            status = kda_file_open(path, &file, &ignored);
+        if (status == KDA_OK)
+            status = kda_keep_install(job->id, file, false, 0, target, &ignored);
+        kda_file_close(file);
+        if (status == KDA_NO_MEMORY)
+            return kda_fail(err, status, "symbols", "out of memory copying a PDB");
+        if (status == KDA_OK)
+            (void)format(path, KDA_STORE_PATH_MAX, "%s", target);
+        else
+            kda_keep_tidy(target);
+    }
+    return KDA_OK;
+}
+
 /* The cache next to the server that can be written receives the file. */
 static enum kda_status choose_cache(struct job *job, const struct kda_server *server,
                                     struct kda_part *part, size_t *chosen, char *target,
@@ -453,7 +309,7 @@ static enum kda_status choose_cache(struct job *job, const struct kda_server *se
 {
     enum kda_status status = KDA_IO;
     for (size_t i = server->cache_count; i-- > 0;) {
-        status = prepare(job, server->cache[i], target, err);
+        status = kda_keep_prepare(job->id, server->cache[i], target, err);
         if (status == KDA_OK)
             status = kda_part_init(part, target, err);
         if (status == KDA_OK) {
@@ -484,10 +340,10 @@ static enum kda_status fetch_from(struct job *job, const struct kda_server *serv
         return status;
     }
     status = ask(job, &asked);
-    kda_part_deinit(&asked.part, status != KDA_BAD_DATA);
+    kda_part_deinit(&asked.part, true);
     if (status == KDA_OK)
         return spread(job, server, chosen, path, err);
-    tidy(path);
+    kda_keep_tidy(path);
     if (job->stop && err)
         *err = asked.problem;
     else
@@ -503,7 +359,7 @@ static enum kda_status from_caches(struct job *job, const struct kda_servers *se
     for (size_t i = 0; i < servers->count; i++) {
         const struct kda_server *server = &servers->items[i];
         for (size_t c = 0; c < server->cache_count; c++) {
-            enum kda_status status = find_in_cache(job, server->cache[c], path, err);
+            enum kda_status status = kda_keep_find(job->id, server->cache[c], path, err);
             if (status == KDA_OK)
                 return spread(job, server, c, path, err);
             if (status != KDA_ABSENT)
@@ -576,21 +432,12 @@ static enum kda_status init_job(struct job *job, const struct kda_kernel_id *id,
     job->limits = limits;
     if (!id->has_pdb)
         return kda_fail(err, KDA_USAGE, "symbols", "the PDB of this kernel is not known");
-    if (!memchr(id->pdb_name, '\0', sizeof(id->pdb_name)) || !kda_remote_name_ok(id->pdb_name))
+    if (!memchr(id->pdb_name, '\0', sizeof(id->pdb_name)) || !kda_store_name_ok(id->pdb_name) ||
+        strstr(id->pdb_name, ".."))
         return kda_fail(err, KDA_BAD_DATA, "symbols",
                         "the PDB name in the image is not a file name; nothing was asked");
-    char guid[KDA_GUID_TEXT];
-    kda_guid_text(id->pdb_guid, guid);
-    size_t used = 0;
-    for (const char *p = guid; *p; p++) {
-        if (*p != '{' && *p != '}' && *p != '-')
-            job->lower_key[used++] = *p;
-    }
-    (void)format(job->lower_key + used, sizeof(job->lower_key) - used, "%x", id->pdb_age);
-    for (size_t i = 0; job->lower_key[i]; i++) {
-        char c = job->lower_key[i];
-        job->key[i] = c >= 'a' && c <= 'f' ? (char)(c - 'a' + 'A') : c;
-    }
+    kda_key_text(id->pdb_guid, id->pdb_age, job->key);
+    lower_text(job->key, job->lower_key, sizeof(job->lower_key));
     lower_text(id->pdb_name, job->lower_name, sizeof(job->lower_name));
     add_spelling(job, id->pdb_name, job->key);
     add_spelling(job, id->pdb_name, job->lower_key);
@@ -599,31 +446,24 @@ static enum kda_status init_job(struct job *job, const struct kda_kernel_id *id,
     return KDA_OK;
 }
 
-static bool default_cache(const struct kda_download_options *options, char *out)
-{
-    if (options->cache && options->cache[0])
-        return format(out, PATH_MAX_BYTES, "%s", options->cache);
-    const char *base = getenv("XDG_CACHE_HOME");
-    if (base && base[0] == '/')
-        return format(out, PATH_MAX_BYTES, "%s/kda/symbols", base);
-    const char *home = getenv("HOME");
-    return home && home[0] && format(out, PATH_MAX_BYTES, "%s/.cache/kda/symbols", home);
-}
-
 enum kda_status kda_symbols_download_limited(const struct kda_kernel_id *id,
                                              const struct kda_download_options *options,
                                              const struct kda_download_limits *limits, char **path,
                                              struct kda_error *err)
 {
     struct job job;
-    struct kda_servers servers = {.text = NULL};
-    char place[PATH_MAX_BYTES], folder[PATH_MAX_BYTES];
+    struct kda_servers servers;
+    char place[KDA_STORE_PATH_MAX];
+    char *own = NULL;
     enum kda_status status = init_job(&job, id, limits, err);
     if (status != KDA_OK)
         return status;
-    if (!default_cache(options, folder))
+    const char *folder = options->cache;
+    if (!folder || !folder[0])
+        folder = own = kda_store_default_cache();
+    if (!folder)
         return kda_fail(err, KDA_USAGE, "symbols",
-                        "no cache folder: HOME is not set and none was given");
+                        "no folder to keep the file in: HOME is not set and none was given");
     bool given = options->symbol_path && options->symbol_path[0];
     status = kda_servers_init(&servers, given ? options->symbol_path : "srv**" PUBLIC_SERVER,
                               folder, err);
@@ -640,14 +480,8 @@ enum kda_status kda_symbols_download_limited(const struct kda_kernel_id *id,
     }
     kda_fetcher_destroy(job.fetcher);
     kda_servers_deinit(&servers);
+    kda_free(own);
     return status;
-}
-
-enum kda_status kda_symbols_download(const struct kda_kernel_id *id,
-                                     const struct kda_download_options *options, char **path,
-                                     struct kda_error *err)
-{
-    return kda_symbols_download_limited(id, options, &default_limits, path, err);
 }
 
 bool kda_symbols_have_download(void)
@@ -657,12 +491,14 @@ bool kda_symbols_have_download(void)
 
 #else
 
-enum kda_status kda_symbols_download(const struct kda_kernel_id *id,
-                                     const struct kda_download_options *options, char **path,
-                                     struct kda_error *err)
+enum kda_status kda_symbols_download_limited(const struct kda_kernel_id *id,
+                                             const struct kda_download_options *options,
+                                             const struct kda_download_limits *limits, char **path,
+                                             struct kda_error *err)
 {
     (void)id;
     (void)options;
+    (void)limits;
     (void)path;
     return kda_fail(err, KDA_UNSUPPORTED, "symbols",
                     "built without libcurl: this kda cannot download; put the file into a symbol "
@@ -675,6 +511,13 @@ bool kda_symbols_have_download(void)
 }
 
 #endif
+
+enum kda_status kda_symbols_download(const struct kda_kernel_id *id,
+                                     const struct kda_download_options *options, char **path,
+                                     struct kda_error *err)
+{
+    return kda_symbols_download_limited(id, options, &default_limits, path, err);
+}
 
 void kda_symbols_free_path(char *path)
 {

@@ -11,11 +11,10 @@
 
 #define MAX_REDIRECTS 10L
 #define PROGRESS_GAP_MS 100
-#define MAGIC_SIZE 32
+#define MAGIC_SIZE 27
 #define IGNORED_MAX ((uint64_t)1 << 20)
 
-static const char msf_magic[MAGIC_SIZE + 1] = "Microsoft C/C++ MSF 7.00\r\n\x1a"
-                                              "DS\0\0\0";
+static const char msf_magic[MAGIC_SIZE + 1] = "Microsoft C/C++ MSF 7.00\r\n\x1a";
 static const char cab_magic[] = "MSCF";
 
 struct kda_fetcher {
@@ -162,6 +161,9 @@ static enum kda_status check_magic(struct transfer *t, const char *bytes, size_t
     }
     if (t->from > 0 || t->pdb || t->cab)
         return KDA_OK;
+    if (size >= 14 && memcmp(bytes, "Microsoft MSFZ", 14) == 0)
+        return kda_fail(t->err, KDA_UNSUPPORTED, "symbols",
+                        "the server has a compressed PDB (MSFZ), which is not read");
     bool page = size > 0 && memchr(bytes, '<', size < 64 ? size : 64);
     return kda_fail(t->err, KDA_BAD_DATA, "symbols", "the server answers with %s instead of a PDB",
                     page ? "a web page" : "something else");

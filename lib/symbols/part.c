@@ -22,7 +22,7 @@ static enum kda_status load_origin(struct kda_part *part, struct kda_error *err)
     struct kda_file *file = NULL;
     void *text = NULL;
     size_t size = 0;
-    if (!kda_file_exists(part->from_path))
+    if (kda_path_kind(part->from_path) != KDA_PATH_FILE)
         return KDA_OK;
     enum kda_status status = kda_file_open(part->from_path, &file, err);
     if (status == KDA_OK)
@@ -110,6 +110,11 @@ enum kda_status kda_part_write(struct kda_part *part, const void *bytes, size_t 
                                struct kda_error *err)
 {
     return kda_outfile_write(part->out, bytes, size, err);
+}
+
+void kda_part_forget(struct kda_part *part)
+{
+    memset(&part->origin, 0, sizeof(part->origin));
 }
 
 enum kda_status kda_part_commit(struct kda_part *part, const char *target, struct kda_error *err)

@@ -36,6 +36,9 @@ KDA_MUST_CHECK enum kda_status kda_part_begin(struct kda_part *part,
 KDA_MUST_CHECK enum kda_status kda_part_write(struct kda_part *part, const void *bytes, size_t size,
                                               struct kda_error *err);
 
+/* The bytes turned out to be of no use, or were used: nothing to resume. */
+void kda_part_forget(struct kda_part *part);
+
 /* Puts the file in its final place. */
 KDA_MUST_CHECK enum kda_status kda_part_commit(struct kda_part *part, const char *target,
                                                struct kda_error *err);

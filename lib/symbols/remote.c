@@ -24,18 +24,6 @@ static bool is_control(char c)
     return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
-bool kda_remote_name_ok(const char *name)
-{
-    size_t size = strlen(name);
-    if (size == 0 || strcmp(name, ".") == 0 || strstr(name, ".."))
-        return false;
-    for (size_t i = 0; i < size; i++) {
-        if (is_control(name[i]) || name[i] == '/' || name[i] == '\\' || name[i] == ':')
-            return false;
-    }
-    return kda_utf8_valid_prefix(name, size) == size;
-}
-
 bool kda_remote_is_https(const char *url)
 {
     return starts_with(url, "https://") && url[8] != '\0' && url[8] != '/';

@@ -13,9 +13,6 @@
 #define KDA_VALIDATOR_MAX 256
 #define KDA_POINTER_MAX 4096 /* bytes of a file.ptr that are read */
 
-/* May this name, taken from an image, become a file name and a part of a URL? */
-bool kda_remote_name_ok(const char *name);
-
 /* http:// or https://, any case, with a host. */
 bool kda_remote_is_http(const char *url);
 bool kda_remote_is_https(const char *url);

@@ -4,12 +4,9 @@
 #ifndef KDA_SYMBOLS_SERVERS_H
 #define KDA_SYMBOLS_SERVERS_H
 
-#include <stddef.h>
+#include "store.h"
 
-#include "kda/error.h"
-
-#define KDA_MAX_CACHES 16
-#define KDA_MAX_SERVERS 64
+#define KDA_MAX_CACHES 16u /* before one server */
 
 /* One server with its caches, nearest first; url NULL = caches alone. */
 struct kda_server {
@@ -19,16 +16,16 @@ struct kda_server {
 };
 
 struct kda_servers {
-    char *text;   /* pieces point into it */
-    char *folder; /* for elements that name no cache */
-    struct kda_server *items;
-    size_t count, capacity;
+    struct kda_symbol_path path; /* owns the strings */
+    struct kda_server items[KDA_STORE_MAX_PLACES];
+    size_t count;
 };
 
-/* `path` as _NT_SYMBOL_PATH; elements without a server (plain folders) are left out. `folder`:
- * cache where an element names none. Errors: KDA_LIMIT, KDA_NO_MEMORY.
- * Source: Microsoft "Advanced SymSrv Use" (srv*, symsrv*dll*, cache*). */
-KDA_MUST_CHECK enum kda_status kda_servers_init(struct kda_servers *servers, const char *path,
+/* `text` as _NT_SYMBOL_PATH; plain folders are left out. `folder`: cache where the path names none,
+ * borrowed as long as *servers lives. *servers is to be deinitialised even after a failure. Errors:
+ * KDA_USAGE (too many parts), KDA_NO_MEMORY.
+ * Source: Microsoft "Advanced SymSrv Use": cache* holds for every element to its right. */
+KDA_MUST_CHECK enum kda_status kda_servers_init(struct kda_servers *servers, const char *text,
                                                 const char *folder, struct kda_error *err);
 void kda_servers_deinit(struct kda_servers *servers);
 

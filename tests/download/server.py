@@ -49,6 +49,7 @@ def cabinet(name, data):
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 30
+    wbufsize = 1 << 16  # head and body in one packet: no wait for the client's ACK
 
     def log_message(self, *args):
         pass
@@ -115,7 +116,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.missing()
 
-    mode_proxied = mode_store
+    def mode_proxied(self, rest, count):
+        self.mode_store(rest[1:], count)
 
     def mode_cab(self, rest, count):
         if len(rest) == 3 and rest[2] == rest[0][:-1] + "_":
@@ -239,8 +241,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def mode_slow(self, rest, count):
         data = load("good.pdb")
-        self.announce(200, len(data), ETag='"good"')
-        for pos in range(0, len(data), 4096):
+        start = self.wanted() or 0
+        if start:
+            self.announce(206, len(data) - start, ETag='"good"', Content_Range="bytes %d-%d/%d" %
+                          (start, len(data) - 1, len(data)))
+        else:
+            self.announce(200, len(data), ETag='"good"')
+        for pos in range(start, len(data), 4096):
             self.wfile.write(data[pos:pos + 4096])
             self.wfile.flush()
             time.sleep(0.02)

@@ -11,8 +11,9 @@ enum { MAP = 3, DIRECTORY = 4, STREAM_PDB = 5, STREAM_DBI = 6, FILLER = 7 };
 
 static void put_super(uint8_t *file, uint32_t blocks, uint32_t directory_bytes)
 {
-    memcpy(file, "Microsoft C/C++ MSF 7.00\r\n\x1a"
-                 "DS\0\0\0",
+    memcpy(file,
+           "Microsoft C/C++ MSF 7.00\r\n\x1a"
+           "DS\0\0\0",
            32);
     kda_put_le32(file + 0x20, (uint32_t)BLOCK);
     kda_put_le32(file + 0x24, 1);
