@@ -44,12 +44,13 @@ struct kda_symbol_source {
     const char *title;
     /* File name endings this source reads, NULL-terminated; NULL = none (built-in). */
     const char *const *endings;
-    /* Looks in its own places (table, stores, folders). KDA_NO_SYMBOL: not there; `tried` (nullable
-     * text, appended to) says where it looked. */
+    /* Looks in its own places (table, stores, folders). KDA_NO_SYMBOL: not there; the text of *err
+     * is then no sentence but the list of places where it looked, which symbols.c puts into one. */
     enum kda_status (*find)(const struct kda_kernel_id *id,
                             const struct kda_symbols_options *options, struct kda_symbols *ret,
                             struct kda_error *err);
-    /* Loads one given file and checks that it is for `id` (NULL = no check). */
+    /* Loads one given file and checks that it is for `id` (NULL = no check), or looks in one given
+     * folder or symbol path (KDA_NO_SYMBOL as above). NULL if built-in. */
     enum kda_status (*load)(const char *path, const struct kda_kernel_id *id,
                             struct kda_symbols *ret, struct kda_error *err);
 };

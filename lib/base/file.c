@@ -22,6 +22,16 @@ struct kda_file {
     char *name;
 };
 
+enum kda_path_kind kda_path_kind(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return KDA_PATH_NONE;
+    if (S_ISDIR(st.st_mode))
+        return KDA_PATH_FOLDER;
+    return S_ISREG(st.st_mode) ? KDA_PATH_FILE : KDA_PATH_OTHER;
+}
+
 static const char *kind_of(mode_t mode)
 {
     if (S_ISDIR(mode))

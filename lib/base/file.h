@@ -12,6 +12,10 @@
 
 struct kda_file;
 
+/* What stands at a path, links followed. */
+enum kda_path_kind { KDA_PATH_NONE, KDA_PATH_FILE, KDA_PATH_FOLDER, KDA_PATH_OTHER };
+enum kda_path_kind kda_path_kind(const char *path);
+
 /* Opens a regular file or block device for reading. Directories, pipes and sockets are refused
  * with KDA_IO and a sentence that says what was found. */
 KDA_MUST_CHECK enum kda_status kda_file_open(const char *path, struct kda_file **ret,

@@ -11,6 +11,21 @@ struct kda_symbols {
     char version[24]; /* "" = unknown */
 };
 
+struct kda_file;
+
+/* Reads one kind of file into a layout; checks that it is for `id` (NULL = no check). */
+typedef enum kda_status (*kda_layout_fn)(struct kda_file *file, const struct kda_kernel_id *id,
+                                         struct kda_layout *ret, struct kda_error *err);
+
+/* Version of a known build, or NULL. */
+const char *kda_profile_version(const struct kda_kernel_id *id);
+
+/* "8E33...B31": GUID upper case without dashes, then the age in upper-case hex. */
+#define KDA_KEY_TEXT 41
+void kda_key_text(const uint8_t guid[16], uint32_t age, char out[KDA_KEY_TEXT]);
+/* The 32 digits alone. */
+void kda_guid_key(const uint8_t guid[16], char out[33]);
+
 /* Everything absent: where a source starts. */
 void kda_layout_clear(struct kda_layout *layout);
 

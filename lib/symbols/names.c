@@ -77,11 +77,26 @@ void kda_field_set_bits(struct kda_field *field, uint64_t offset, unsigned bit, 
     *field = (struct kda_field){(uint32_t)offset, unit, (uint8_t)bit, (uint8_t)bits};
 }
 
+void kda_guid_key(const uint8_t guid[16], char out[33])
+{
+    static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    static const char digits[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < 16; i++) {
+        out[i * 2] = digits[guid[order[i]] >> 4];
+        out[i * 2 + 1] = digits[guid[order[i]] & 15];
+    }
+    out[32] = '\0';
+}
+
+void kda_key_text(const uint8_t guid[16], uint32_t age, char out[KDA_KEY_TEXT])
+{
+    kda_guid_key(guid, out);
+    (void)snprintf(out + 32, KDA_KEY_TEXT - 32, "%X", (unsigned)age);
+}
+
 void kda_symbols_store_path(const struct kda_kernel_id *id, char *out, size_t cap)
 {
-    const uint8_t *g = id->pdb_guid;
-    (void)snprintf(out, cap,
-                   "%s/%02X%02X%02X%02X%02X%02X%02X%02X%02X%02X%02X%02X%02X%02X%02X%02X%X/%s",
-                   id->pdb_name, g[3], g[2], g[1], g[0], g[5], g[4], g[7], g[6], g[8], g[9], g[10],
-                   g[11], g[12], g[13], g[14], g[15], (unsigned)id->pdb_age, id->pdb_name);
+    char key[KDA_KEY_TEXT];
+    kda_key_text(id->pdb_guid, id->pdb_age, key);
+    (void)snprintf(out, cap, "%s/%s/%s", id->pdb_name, key, id->pdb_name);
 }

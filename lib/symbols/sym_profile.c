@@ -60,6 +60,15 @@ static bool matches(const struct kda_profile_row *row, const struct kda_kernel_i
            row->pe_size == id->pe_size;
 }
 
+const char *kda_profile_version(const struct kda_kernel_id *id)
+{
+    for (size_t i = 0; i < kda_profile_row_count; i++) {
+        if (matches(&kda_profile_rows[i], id))
+            return kda_profile_rows[i].version;
+    }
+    return NULL;
+}
+
 /* Enough to start from: a way to the loggers and their layout. Rows from crash dumps have a few
  * globals and no layout, rows from published headers a layout and no globals. */
 static bool usable(const struct kda_layout *layout)
@@ -86,7 +95,6 @@ static enum kda_status profile_find(const struct kda_kernel_id *id,
         if (!usable(&ret->layout))
             continue;
         ret->info.origin = "built-in table";
-        memcpy(ret->version, row->version, sizeof(row->version));
         return KDA_OK;
     }
     if (known)
