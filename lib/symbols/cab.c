@@ -114,4 +114,16 @@ out:
     return status;
 }
 
+#else
+
+enum kda_status kda_cab_unpack(struct kda_file *cab, struct kda_outfile *out, uint64_t max,
+                               struct kda_error *err)
+{
+    (void)out;
+    (void)max;
+    return kda_fail(err, KDA_UNSUPPORTED, "symbols",
+                    "\"%s\" is compressed, and this kda was built without libarchive",
+                    kda_file_name(cab));
+}
+
 #endif

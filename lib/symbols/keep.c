@@ -22,7 +22,7 @@ enum kda_status kda_keep_verify(const char *path, const struct kda_kernel_id *id
     if (status == KDA_OK)
         status = kda_pdb_identity(file, guid, &age, err);
     if (status == KDA_OK)
-        status = kda_check_identity("the file", guid, age, id, err);
+        status = kda_check_identity(id->pdb_name, guid, age, id, err);
     kda_file_close(file);
     return status == KDA_NOT_MINE || status == KDA_UNSUPPORTED ? KDA_BAD_DATA : status;
 }
