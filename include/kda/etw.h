@@ -216,6 +216,10 @@ struct kda_etw_provider {
  * friends (the root itself is not in the image), KDA_BAD_DATA, KDA_NO_MEMORY. */
 KDA_MUST_CHECK enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret,
                                            struct kda_error *err);
+/* Finds the silos only: a model without sessions, consumers and providers, for callers that list
+ * processes. Same errors. */
+KDA_MUST_CHECK enum kda_status kda_etw_map_silos(struct kda_kernel *kernel, struct kda_etw **ret,
+                                                 struct kda_error *err);
 void kda_etw_free(struct kda_etw *etw); /* NULL is allowed */
 
 const struct kda_etw_silo *kda_etw_silos(const struct kda_etw *etw, size_t *count);
