@@ -230,6 +230,11 @@ const struct kda_etw_consumer *const *kda_etw_consumers(const struct kda_etw *et
 /* By silo, type, GUID text. */
 const struct kda_etw_provider *const *kda_etw_providers(const struct kda_etw *etw, size_t *count);
 
+/* Distinct pages that hold the objects shown (logger contexts, consumers, GUID entries,
+ * registrations, EPROCESSes): a floor for the pages that any reader must read. 0 = out of memory.
+ */
+uint64_t kda_etw_footprint(const struct kda_etw *etw);
+
 /* The silo a process runs in; NULL when its object was not readable or names an unknown job. */
 const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
                                                    const struct kda_process *process);
