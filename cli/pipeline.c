@@ -182,6 +182,11 @@ int cli_open_report(struct cli *cli)
 {
     struct kda_error err;
     const struct cli_options *o = &cli->options;
+    /* The image is evidence: no slip of the hand may replace it. */
+    if (o->output && cli->image && term_same_file(o->output, o->positional[0])) {
+        cli_error("the output '%s' is the image itself", o->output);
+        return CLI_USAGE;
+    }
     if (!cli_output_open(&cli->output, o->output)) {
         cli_error("cannot write '%s': %s", o->output, strerror(cli->output.error));
         return CLI_INTERNAL;

@@ -69,6 +69,12 @@ char *term_resolve(const char *path, bool *replaceable)
     return real ? real : strdup(path);
 }
 
+bool term_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 bool term_rename(const char *from, const char *to)
 {
     return rename(from, to) == 0;

@@ -22,6 +22,8 @@ bool term_is_broken_pipe(int error);
 /* The file that writing to `path` reaches (links followed); malloc. *replaceable: it is a regular
  * file or does not exist, so a rename may put a new one in its place. */
 char *term_resolve(const char *path, bool *replaceable);
+/* Do both paths reach the same file? False if either does not exist. */
+bool term_same_file(const char *a, const char *b);
 bool term_rename(const char *from, const char *to);
 /* An interrupted run removes this file; NULL = nothing to remove. Borrowed until the next call. */
 void term_remove_on_signal(const char *path);
