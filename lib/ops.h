@@ -18,16 +18,17 @@ struct kda_row;
  * Image format. To add one:
  *   1. lib/image/fmt_<name>.c with one `const struct kda_image_ops kda_fmt_<name>`;
  *   2. a row in lib/image/image.c, strongest magic first;
- *   3. tests/unit/test_fmt_<name>.c, a seed in tests/fuzz/corpus/image, a line in docs/formats.md.
+ *   3. tests/unit/test_image_<name>.c, a seed in tests/fuzz/corpus/image, a line in
+ *      docs/formats.md.
  */
 struct kda_image_ops {
-    struct kda_image_format format;
-    /* KDA_OK: mine. KDA_NOT_MINE: another format. Anything else: mine, but damaged, and the answer
-     * that the user gets ("unknown format" must not hide a damaged file). */
-    enum kda_status (*probe)(struct kda_file *file, struct kda_error *err);
+    /* Looks at image->head and image->file only. KDA_OK: mine. KDA_NOT_MINE: another format.
+     * Anything else: mine, but damaged, and the answer that the user gets ("unknown format" must
+     * not hide a damaged file). */
+    enum kda_status (*probe)(struct kda_image *image, struct kda_error *err);
     /* Reads the header, fills image->info and image->priv. NULL for formats refused by name. */
     enum kda_status (*open)(struct kda_image *image, struct kda_error *err);
-    /* Bytes inside one 4 KiB page. */
+    /* Bytes inside one 4 KiB page, or inside one stretch that next_run gave. */
     enum kda_status (*read)(struct kda_image *image, uint64_t pa, void *buf, size_t size,
                             struct kda_error *err);
     /* As kda_image_next_run. */
@@ -47,12 +48,13 @@ struct kda_symbol_source {
     const char *title;
     /* File name endings this source reads, NULL-terminated; NULL = none (built-in). */
     const char *const *endings;
-    /* Looks in its own places (table, stores, folders). KDA_NO_SYMBOL: not there; `tried` (nullable
-     * text, appended to) says where it looked. */
+    /* Looks in its own places (table, stores, folders). KDA_NO_SYMBOL: not there; the text of *err
+     * is then no sentence but the list of places where it looked, which symbols.c puts into one. */
     enum kda_status (*find)(const struct kda_kernel_id *id,
                             const struct kda_symbols_options *options, struct kda_symbols *ret,
                             struct kda_error *err);
-    /* Loads one given file and checks that it is for `id` (NULL = no check). */
+    /* Loads one given file and checks that it is for `id` (NULL = no check), or looks in one given
+     * folder or symbol path (KDA_NO_SYMBOL as above). NULL if built-in. */
     enum kda_status (*load)(const char *path, const struct kda_kernel_id *id,
                             struct kda_symbols *ret, struct kda_error *err);
 };

@@ -25,10 +25,11 @@ extern "C" {
 #define KDA_PDB_NAME_MAX 64
 
 /* Where a field is. Bit fields: `bits` != 0, `bit` counts from the least significant bit of the
- * little-endian unit at `offset`, `size` is that unit's size. */
+ * little-endian unit at `offset`; `size` is the smallest of 1, 2, 4 and 8 bytes that holds the
+ * field (the compiler's own unit may be larger), so that every source gives the same answer. */
 struct kda_field {
     uint32_t offset; /* bytes from the start of the structure; KDA_NONE = absent in this build */
-    uint16_t size;   /* bytes; 0 = unknown */
+    uint16_t size;   /* bytes; 0 = unknown, or over 65535 */
     uint8_t bit;
     uint8_t bits;
 };
@@ -110,6 +111,8 @@ void kda_profile_layout(size_t index, struct kda_layout *ret);
 /* Registered name of a provider, from the built-in table, or NULL. `guid` in memory order.
  * Source: System Informer's provider list (NOTICE). */
 const char *kda_provider_name(const uint8_t guid[16]);
+/* Provider group of a provider by the same table: false if it is in none, *group untouched then. */
+bool kda_provider_group(const uint8_t guid[16], uint8_t group[16]);
 
 /* Progress of a download, about ten times a second: bytes so far, total (0 = unknown). Returning
  * false cancels (KDA_CANCELLED). */

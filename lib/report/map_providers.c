@@ -178,8 +178,7 @@ static void add_filter(struct kda_map *map, const struct kda_etw_filter *f)
     for (size_t i = 0; f->has_pids && i < f->pid_count && i < 16; i++)
         kda_text_addf(line, " %u", f->pids[i]);
     if (f->has_event_ids)
-        kda_text_addf(line, "%s event ids %s", f->has_pids ? ";" : "",
-                      f->event_ids_in ? "only" : "without");
+        kda_text_addf(line, "%s event ids", f->has_pids ? ";" : "");
     for (size_t i = 0; f->has_event_ids && i < f->event_id_count && i < 16; i++)
         kda_text_addf(line, " %u", f->event_ids[i]);
     if (f->executables) {

@@ -190,6 +190,7 @@ static void put_filter(struct kda_row *row, const struct kda_etw_filter *f)
     static const char *const kinds[] = {
         "package_id", "package_app", "container",    "payload",        "provider_side",
         "event_name", "stackwalk",   "stackwalk_id", "stackwalk_name", "stackwalk_level_kw",
+        "event_id",
     };
     kda_put_object(row, NULL);
     kda_put_uint(row, "slot", f->slot);
@@ -202,7 +203,6 @@ static void put_filter(struct kda_row *row, const struct kda_etw_filter *f)
         kda_put_end(row);
     }
     if (f->has_event_ids) {
-        kda_put_bool(row, "event_ids_in", f->event_ids_in);
         kda_put_array(row, "event_ids");
         for (size_t i = 0; i < f->event_id_count; i++)
             kda_put_uint(row, NULL, f->event_ids[i]);

@@ -1,0 +1,13 @@
+/* isf.h - reading a Volatility symbol table (ISF). Internal to lib/symbols. */
+#ifndef KDA_SYMBOLS_ISF_H
+#define KDA_SYMBOLS_ISF_H
+
+#include "file.h"
+#include "kda/symbols.h"
+
+/* As kda_pdb_layout, from .json or .json.xz (told apart by their first bytes). KDA_UNSUPPORTED
+ * when built without the libraries. */
+KDA_MUST_CHECK enum kda_status kda_isf_layout(struct kda_file *file, const struct kda_kernel_id *id,
+                                              struct kda_layout *ret, struct kda_error *err);
+
+#endif
