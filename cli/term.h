@@ -15,6 +15,11 @@ double term_seconds(void);       /* monotonic */
 uint64_t term_peak_kib(void);    /* most memory this process ever held */
 unsigned term_process_id(void);
 
+/* Number of the last failure of the C library (never 0), its words, and the kinds that matter. */
+int term_last_error(void);
+const char *term_error_text(int error);
+bool term_error_exists(int error);
+
 /* A closed pipe becomes a failed write instead of a signal. */
 void term_ignore_broken_pipe(void);
 bool term_is_broken_pipe(int error);

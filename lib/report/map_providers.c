@@ -13,6 +13,7 @@
 /* Names shown per provider unless -v asks for all; json always carries them. */
 #define GROUPS_SHOWN 6u
 #define PIDS_SHOWN 5u
+#define FILTER_ITEMS_SHOWN 16u
 
 /* Where the provider's name stands; what belongs to it stands below. */
 #define NAME_COLUMN 33u
@@ -168,19 +169,29 @@ static void add_identity(struct kda_map *map, const struct kda_etw_provider *p)
         kda_text_addf(&map->line, " [%s]", kda_etw_guid_type_name(p->type));
 }
 
+static void add_rest(struct kda_text *line, size_t count)
+{
+    if (count > FILTER_ITEMS_SHOWN)
+        kda_text_addf(line, " and %zu more", count - FILTER_ITEMS_SHOWN);
+}
+
 static void add_filter(struct kda_map *map, const struct kda_etw_filter *f)
 {
     struct kda_text *line = &map->line;
     indent_to_name(map);
     kda_text_adds(line, "filter:");
-    if (f->has_pids)
+    if (f->has_pids) {
         kda_text_adds(line, " pids");
-    for (size_t i = 0; f->has_pids && i < f->pid_count && i < 16; i++)
-        kda_text_addf(line, " %u", f->pids[i]);
-    if (f->has_event_ids)
+        for (size_t i = 0; i < f->pid_count && i < FILTER_ITEMS_SHOWN; i++)
+            kda_text_addf(line, " %u", f->pids[i]);
+        add_rest(line, f->pid_count);
+    }
+    if (f->has_event_ids) {
         kda_text_addf(line, "%s event ids", f->has_pids ? ";" : "");
-    for (size_t i = 0; f->has_event_ids && i < f->event_id_count && i < 16; i++)
-        kda_text_addf(line, " %u", f->event_ids[i]);
+        for (size_t i = 0; i < f->event_id_count && i < FILTER_ITEMS_SHOWN; i++)
+            kda_text_addf(line, " %u", f->event_ids[i]);
+        add_rest(line, f->event_id_count);
+    }
     if (f->executables) {
         kda_text_adds(line, " executables ");
         kda_map_name(map, f->executables);

@@ -8,6 +8,7 @@
 #ifndef KDA_TESTS_FAKE_MODEL_H
 #define KDA_TESTS_FAKE_MODEL_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -307,7 +308,7 @@ enum kda_status kda_kernel_open(struct kda_image *image, const struct kda_kernel
     kernel->info.build = 22000;
     kernel->info.machine = 0x8664;
     kernel->info.id.has_pdb = true;
-    strcpy(kernel->info.id.pdb_name, "ntkrnlmp.pdb");
+    (void)snprintf(kernel->info.id.pdb_name, KDA_PDB_NAME_MAX, "ntkrnlmp.pdb");
     kernel->info.id.pdb_guid[0] = 0x33;
     kernel->info.id.pdb_age = 1;
     kda_gaps_init(&kernel->gaps);
@@ -478,8 +479,8 @@ enum kda_status kda_symbols_download(const struct kda_kernel_id *id,
     (void)path;
     if (!options->cache)
         return kda_fail(err, KDA_ABSENT, "symbols", "no server has ntkrnlmp.pdb");
-    *path = malloc(8);
-    strcpy(*path, "x.pdb");
+    *path = calloc(8, 1);
+    memcpy(*path, "x.pdb", 5);
     return KDA_OK;
 }
 

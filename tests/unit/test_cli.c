@@ -54,8 +54,13 @@ static int run(const char *words)
     int argc = 0;
     (void)remove(OUT);
     (void)snprintf(copy, sizeof(copy), "kda %s", words);
-    for (char *word = strtok(copy, " "); word && argc < 28; word = strtok(NULL, " "))
+    for (char *word = copy; word && argc < 28;) {
+        char *space = strchr(word, ' ');
+        if (space)
+            *space = '\0';
         argv[argc++] = word;
+        word = space ? space + 1 : NULL;
+    }
     char option[] = "-o", target[] = OUT;
     argv[argc++] = option;
     argv[argc++] = target;
