@@ -69,6 +69,10 @@ enum {
     KDA_COLUMN_COUNT = 64,    /* text: number of items */
     KDA_COLUMN_VERBOSE = 128, /* text: only when options.verbose */
     KDA_COLUMN_TOTAL = 256,   /* text: "of N" behind the column before */
+    KDA_COLUMN_LINES = 512,   /* text: a line per item */
+    KDA_COLUMN_HEX = 1024,    /* text: a number in hex */
+    KDA_COLUMN_SIZE = 2048,   /* text: bytes, with the size in MiB behind */
+    KDA_COLUMN_ON = 4096,     /* text: only items whose "enabled" is true */
 };
 
 struct kda_column {
