@@ -8,8 +8,8 @@
 
 #include "bytes.h"
 
-/* Where lld puts the data section: one page of .rdata comes first. If that changed, no address would
- * be right and every test would say so. */
+/* Where lld puts the data section: one page of .rdata comes first. If that changed, no address
+ * would be right and every test would say so. */
 #define GLOBALS_RVA 0x2000u
 
 bool ntfake_available(void)
@@ -30,7 +30,8 @@ static int by_rva(const void *a, const void *b)
     return x->rva < y->rva ? -1 : x->rva > y->rva;
 }
 
-/* Labels in a section that has no bytes in the file, so that megabytes of address space cost nothing. */
+/* Labels in a section that has no bytes in the file, so that megabytes of address space cost
+ * nothing. */
 static void write_globals(FILE *out, const struct kda_layout *layout)
 {
     struct global globals[KDA_SYM_COUNT];
