@@ -359,6 +359,9 @@ static enum kda_status explain(const struct transfer *t, CURLcode rc,
         return broke(t, "proxy not found; see the http_proxy and https_proxy variables", result);
     case CURLE_COULDNT_CONNECT:
         return broke(t, "cannot connect", result);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CONNECT_ERROR:
+        return broke(t, "no trusted connection", result);
     case CURLE_OPERATION_TIMEDOUT:
         return broke(t, "the server stalled", result);
     case CURLE_URL_MALFORMAT:

@@ -57,6 +57,7 @@ static void test_pointer(void **state)
     check_pointer("PATH:/etc/passwd", KDA_POINTER_RELATIVE, "/etc/passwd");
     check_pointer("PATH:\\\\srv\\x", KDA_POINTER_FOREIGN, "\\\\srv\\x");
     check_pointer("//srv/x", KDA_POINTER_FOREIGN, NULL);
+    check_pointer("/\\srv/x", KDA_POINTER_FOREIGN, NULL);
     check_pointer("PATH:c:\\x.pdb", KDA_POINTER_FOREIGN, NULL);
     check_pointer("PATH:file:///etc/passwd", KDA_POINTER_FOREIGN, NULL);
     check_pointer("MSG: moved\x07 away", KDA_POINTER_MESSAGE, " moved? away");
