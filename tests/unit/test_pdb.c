@@ -458,7 +458,7 @@ static void identity_is_what_the_image_asks_for(void **state)
 static void pdb_equals_isf_of_it(void **state)
 {
     (void)state;
-    struct kda_file *pdb, *isf;
+    struct kda_file *pdb = NULL, *isf = NULL;
     struct kda_layout a, b;
     if (!open_data("nt2.pdb", &pdb) || !open_data("nt.isf.json", &isf))
         skip();
