@@ -7,24 +7,28 @@
 
 #include "kda/error.h"
 #include "kda/image.h"
+#include "kda/report.h"
 #include "kda/symbols.h"
 
 struct kda_file;
+struct kda_report;
+struct kda_row;
 
 /*
  * Image format. To add one:
  *   1. lib/image/fmt_<name>.c with one `const struct kda_image_ops kda_fmt_<name>`;
  *   2. a row in lib/image/image.c, strongest magic first;
- *   3. tests/unit/test_fmt_<name>.c, a seed in tests/fuzz/corpus/image, a line in docs/formats.md.
+ *   3. tests/unit/test_image_<name>.c, a seed in tests/fuzz/corpus/image, a line in
+ *      docs/formats.md.
  */
 struct kda_image_ops {
-    struct kda_image_format format;
-    /* KDA_OK: mine. KDA_NOT_MINE: another format. Anything else: mine, but damaged, and the answer
-     * that the user gets ("unknown format" must not hide a damaged file). */
-    enum kda_status (*probe)(struct kda_file *file, struct kda_error *err);
+    /* Looks at image->head and image->file only. KDA_OK: mine. KDA_NOT_MINE: another format.
+     * Anything else: mine, but damaged, and the answer that the user gets ("unknown format" must
+     * not hide a damaged file). */
+    enum kda_status (*probe)(struct kda_image *image, struct kda_error *err);
     /* Reads the header, fills image->info and image->priv. NULL for formats refused by name. */
     enum kda_status (*open)(struct kda_image *image, struct kda_error *err);
-    /* Bytes inside one 4 KiB page. */
+    /* Bytes inside one 4 KiB page, or inside one stretch that next_run gave. */
     enum kda_status (*read)(struct kda_image *image, uint64_t pa, void *buf, size_t size,
                             struct kda_error *err);
     /* As kda_image_next_run. */
@@ -53,6 +57,20 @@ struct kda_symbol_source {
      * folder or symbol path (KDA_NO_SYMBOL as above). NULL if built-in. */
     enum kda_status (*load)(const char *path, const struct kda_kernel_id *id,
                             struct kda_symbols *ret, struct kda_error *err);
+};
+
+/*
+ * Output format. To add one:
+ *   1. lib/report/<name>.c with one `const struct kda_report_ops kda_report_<name>`;
+ *   2. a row in lib/report/report.c;
+ *   3. golden strings in tests/unit/test_report_<name>.c, a line in docs/rows.md.
+ * Writers see rows (lib/report/row.h), never the model, so a new row kind needs no new writer.
+ */
+struct kda_report_ops {
+    struct kda_report_format format;
+    void (*begin)(struct kda_report *report);
+    void (*row)(struct kda_report *report, const struct kda_row *row);
+    void (*end)(struct kda_report *report);
 };
 
 #endif

@@ -142,7 +142,6 @@ struct kda_etw_filter {
     const uint16_t *event_ids;
     size_t event_id_count;
     bool has_event_ids;
-    bool event_ids_in;       /* true: only these pass; false: these are kept out */
     const char *executables; /* names separated by ';', NULL = none */
     unsigned others;         /* bits of enum kda_etw_filter_kind that are set but not decoded */
 };
@@ -157,6 +156,7 @@ enum kda_etw_filter_kind {
     KDA_FILTER_STACKWALK_ID = 128,
     KDA_FILTER_STACKWALK_NAME = 256,
     KDA_FILTER_STACKWALK_LEVEL_KW = 512,
+    KDA_FILTER_EVENT_ID = 1024, /* present, in a form that is not decoded */
 };
 
 /* Ways a registration was found; bits. */
@@ -216,6 +216,10 @@ struct kda_etw_provider {
  * friends (the root itself is not in the image), KDA_BAD_DATA, KDA_NO_MEMORY. */
 KDA_MUST_CHECK enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret,
                                            struct kda_error *err);
+/* Finds the silos only: a model without sessions, consumers and providers, for callers that list
+ * processes. Same errors. */
+KDA_MUST_CHECK enum kda_status kda_etw_map_silos(struct kda_kernel *kernel, struct kda_etw **ret,
+                                                 struct kda_error *err);
 void kda_etw_free(struct kda_etw *etw); /* NULL is allowed */
 
 const struct kda_etw_silo *kda_etw_silos(const struct kda_etw *etw, size_t *count);
@@ -225,6 +229,15 @@ const struct kda_etw_session *const *kda_etw_sessions(const struct kda_etw *etw,
 const struct kda_etw_consumer *const *kda_etw_consumers(const struct kda_etw *etw, size_t *count);
 /* By silo, type, GUID text. */
 const struct kda_etw_provider *const *kda_etw_providers(const struct kda_etw *etw, size_t *count);
+
+/* Distinct pages that hold the objects shown (logger contexts, consumers, GUID entries,
+ * registrations, EPROCESSes): a floor for the pages that any reader must read. 0 = out of memory.
+ */
+uint64_t kda_etw_footprint(const struct kda_etw *etw);
+
+/* The silo a process runs in; NULL when its object was not readable or names an unknown job. */
+const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
+                                                   const struct kda_process *process);
 
 /* Names of the LoggerMode bits that are set; at most `max`. Source: evntrace.h, "Logging Mode
  * Constants". */

@@ -46,4 +46,34 @@ KDA_MUST_CHECK enum kda_status kda_file_read_all(struct kda_file *file, size_t m
 uint64_t kda_file_read_calls(const struct kda_file *file);
 uint64_t kda_file_read_bytes(const struct kda_file *file);
 
+/* --- Writing. The library writes into symbol caches only. --- */
+
+/* Removes a file; one that is not there is no error. */
+void kda_file_remove(const char *path);
+
+/* Removes a folder if it is empty; otherwise does nothing. */
+void kda_dir_remove(const char *path);
+
+/* Creates `path` and every missing folder above it. */
+KDA_MUST_CHECK enum kda_status kda_dirs_create(const char *path, struct kda_error *err);
+
+/* A file being written beside its final place. Writes append; nobody sees the final name before
+ * kda_outfile_commit. */
+struct kda_outfile;
+
+/* Opens for appending, creating it if needed, and locks it: a second opener, in this process or
+ * another, gets KDA_IO at once. Never follows a symbolic link. */
+KDA_MUST_CHECK enum kda_status kda_outfile_open(const char *path, struct kda_outfile **ret,
+                                                struct kda_error *err);
+uint64_t kda_outfile_size(const struct kda_outfile *out); /* bytes now in the file */
+KDA_MUST_CHECK enum kda_status kda_outfile_write(struct kda_outfile *out, const void *bytes,
+                                                 size_t size, struct kda_error *err);
+/* Empties the file. */
+KDA_MUST_CHECK enum kda_status kda_outfile_reset(struct kda_outfile *out, struct kda_error *err);
+/* Flushes to the disk and renames over `target`, atomically; `out` must still be closed. */
+KDA_MUST_CHECK enum kda_status kda_outfile_commit(struct kda_outfile *out, const char *target,
+                                                  struct kda_error *err);
+/* NULL is allowed. `keep` false removes a file that was not committed. */
+void kda_outfile_close(struct kda_outfile *out, bool keep);
+
 #endif

@@ -1,0 +1,53 @@
+# Thin: every target calls cmake or a script. `make demo` and `make check` install what is missing.
+
+BUILD ?= build
+JOBS ?= $(shell nproc)
+DEMO := $(BUILD)/demo
+TYPE ?= RelWithDebInfo
+
+.PHONY: all demo check bench fuzz install tables clean deps-demo deps-check
+
+all: $(BUILD)/release/kda
+
+$(BUILD)/release/kda: FORCE
+	@cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=$(TYPE) -DKDA_TESTS=OFF >/dev/null
+	@cmake --build $(BUILD)/release -j $(JOBS) -- --no-print-directory -s
+
+FORCE:
+
+deps-demo:
+	@sh tools/install-packages.sh demo
+
+deps-check:
+	@sh tools/install-packages.sh check
+
+# A sample Windows 11 image from the project's own generator, and what kda says about it.
+demo: deps-demo
+	@$(MAKE) --no-print-directory all
+	@mkdir -p $(DEMO)
+	@$(BUILD)/release/kda-forge tests/images/scenarios/win11.txt -o $(DEMO)/win11.raw
+	$(BUILD)/release/kda map $(DEMO)/win11.raw
+	$(BUILD)/release/kda info $(DEMO)/win11.raw
+
+check: deps-check
+	@python3 tests/run.py --build $(BUILD) --jobs $(JOBS)
+
+bench: deps-check
+	@$(MAKE) --no-print-directory all
+	@python3 tests/bench/bench.py --build $(BUILD)
+
+# Long fuzzing: SECONDS per target (default ten minutes).
+SECONDS ?= 600
+fuzz: deps-check
+	@python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --only fuzz --fuzz-seconds $(SECONDS)
+
+# Regenerates the built-in tables from ../shared/data; the result is committed.
+tables:
+	python3 tools/gen_profiles.py ../shared/data/layouts.tsv lib/symbols/profiles_data.c
+	python3 tools/gen_providers.py ../shared/data/providers.tsv lib/symbols/providers_data.c
+
+install: all
+	cmake --install $(BUILD)/release
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,206 @@
+/*
+ * cli.h - the tool's own pieces: what was asked (options), what is open (struct cli), and how a
+ * run ends (exit codes). The tool uses public headers only.
+ */
+#ifndef KDA_CLI_H
+#define KDA_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "kda/error.h"
+#include "kda/etw.h"
+#include "kda/image.h"
+#include "kda/kernel.h"
+#include "kda/report.h"
+#include "kda/symbols.h"
+
+/* How a run ends; cli_exit_codes says it in words. 1 is kept for findings. */
+enum cli_exit {
+    CLI_DONE = 0,
+    CLI_USAGE = 2,
+    CLI_INPUT = 3,
+    CLI_INCOMPLETE = 4,
+    CLI_SYMBOLS = 5,
+    CLI_INTERNAL = 6,
+};
+
+struct cli_exit_code {
+    enum cli_exit code;
+    const char *number, *meaning;
+};
+extern const struct cli_exit_code cli_exit_codes[];
+extern const size_t cli_exit_code_count;
+
+#define CLI_POSITIONALS 3
+
+struct cli_options {
+    const char *format, *output, *symbols, *session, *silo, *grep, *cache;
+    uint64_t dtb, limit;
+    bool all, download, quiet, verbose, no_color, help, version;
+    const char *positional[CLI_POSITIONALS]; /* after the command */
+    size_t positional_count;
+};
+
+/* Options come in groups; a command says which groups it takes. */
+enum {
+    CLI_GROUP_COMMON = 1, /* every command */
+    CLI_GROUP_OUTPUT = 2, /* commands that print rows */
+    CLI_GROUP_IMAGE = 4,  /* commands that open an image */
+    CLI_GROUP_SILO = 8,
+    CLI_GROUP_SESSION = 16,
+    CLI_GROUP_ALL = 32,
+    CLI_GROUP_FETCH = 64,
+};
+
+enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
+
+/* One option. To add one: a row in options.c and a member of struct cli_options; help and
+ * completions follow. */
+struct cli_option {
+    const char *name; /* without "--" */
+    char letter;      /* 0 = none */
+    char alias;       /* second letter, not shown in help; 0 = none */
+    enum cli_option_kind kind;
+    unsigned group;
+    size_t offset;        /* of the member in struct cli_options */
+    const char *argument; /* NULL for flags */
+    const char *help;
+};
+extern const struct cli_option cli_option_table[];
+extern const size_t cli_option_count;
+
+struct cli;
+
+/* One command. To add one: a file cmd_<group>.c and a row in commands.c. */
+struct cli_command {
+    const char *name;
+    const char *arguments; /* as shown in help */
+    const char *summary;
+    const char *details; /* shown by --help; nullable */
+    unsigned groups;
+    size_t min_positionals, max_positionals;
+    int (*run)(struct cli *cli);
+};
+extern const struct cli_command cli_commands[];
+extern const size_t cli_command_count;
+const struct cli_command *cli_find_command(const char *name);
+
+/* Where bytes go: standard output, or a temporary file that is renamed on success. */
+struct cli_output {
+    FILE *file;
+    char *target; /* file to rename to; NULL = `file` is written in place */
+    char *temporary;
+    int error; /* errno of the first failure, 0 = none */
+};
+
+struct cli_progress {
+    bool on, shown;
+    double start, last;
+    const char *phase;
+};
+
+#define CLI_PHASES 8
+struct cli {
+    struct cli_options options;
+    const struct cli_command *command;
+    struct kda_image *image;
+    struct kda_kernel *kernel;
+    struct kda_etw *etw;
+    struct kda_report *report;
+    struct cli_output output;
+    struct cli_progress progress;
+    double start, phase_start;
+    struct {
+        const char *name;
+        double seconds;
+    } phases[CLI_PHASES];
+    size_t phase_count;
+    char *fetched; /* file that --download brought; kda_symbols_free_path */
+};
+
+/* ---- options.c ---- */
+
+/* Parses everything after the program's name. Prints what is wrong and returns CLI_USAGE, or
+ * returns CLI_DONE. *command is NULL when none was named. */
+int cli_parse(int argc, char **argv, struct cli_options *options,
+              const struct cli_command **command);
+
+/* ---- help.c ---- */
+void cli_help(FILE *to, const struct cli_command *command); /* NULL: the program */
+int cli_run_completions(struct cli *cli);
+
+/* ---- words.c ---- */
+
+int cli_hex_digit(char c); /* -1 = none */
+/* The whole text as a number; base 10, 16 (0x allowed) or 0 (hex if it starts with 0x). */
+bool cli_parse_number(const char *text, unsigned base, uint64_t *ret);
+
+/* Best of `names` so far for a mistyped `word`: call once per candidate. */
+struct cli_suggestion {
+    const char *best;
+    size_t distance;
+};
+void cli_suggest(struct cli_suggestion *suggestion, const char *word, const char *candidate);
+bool cli_same_text(const char *a, const char *b); /* ASCII case ignored */
+
+/* ---- messages (message.c) ---- */
+
+/* One line on stderr: "kda: ...", with control characters made visible. */
+void cli_error(const char *fmt, ...) KDA_PRINTF(1, 2);
+/* Same, unless -q. */
+void cli_note(const struct cli *cli, const char *fmt, ...) KDA_PRINTF(2, 3);
+/* The error of the library, with the place it is about. */
+void cli_error_of(const struct kda_error *err);
+
+/* ---- output.c ---- */
+bool cli_output_open(struct cli_output *output, const char *path);
+bool cli_output_write(void *output, const char *bytes, size_t size);
+/* Ends the output; `keep` false throws the temporary file away. False if a write failed. */
+bool cli_output_close(struct cli_output *output, bool keep);
+
+/* ---- progress.c ---- */
+void cli_progress_begin(struct cli *cli, const char *phase);
+bool cli_progress(void *progress, uint64_t done, uint64_t total); /* kda_progress_fn */
+void cli_progress_end(struct cli *cli);
+
+/* ---- pipeline.c: image -> kernel -> symbols -> model -> report ---- */
+
+/* Each returns CLI_DONE, or the exit code after the reason was printed. */
+int cli_open_image(struct cli *cli);
+int cli_open_kernel(struct cli *cli, struct kda_error *err);  /* prints nothing */
+int cli_load_symbols(struct cli *cli, struct kda_error *err); /* prints nothing */
+int cli_open_all(struct cli *cli);                            /* up to symbols */
+int cli_open_etw(struct cli *cli);                            /* up to the model */
+int cli_open_report(struct cli *cli);
+/* Emits gaps, closes the report, prints notes and statistics; returns the exit code of the run,
+ * at least `code`. */
+int cli_finish(struct cli *cli, int code);
+void cli_close(struct cli *cli);
+void cli_phase(struct cli *cli, const char *name); /* time since the last phase goes to `name` */
+bool cli_is_text(const struct cli *cli);
+bool cli_is_triage(const struct cli *cli);
+
+/* ---- pick.c: names on the command line -> objects of the model ---- */
+
+/* Fills `selection` from --silo, --session and positionals; frees with cli_unpick. */
+int cli_pick(struct cli *cli, const char *session, const char *provider,
+             struct kda_selection *selection);
+void cli_unpick(struct kda_selection *selection);
+
+/* ---- commands ---- */
+int cli_run_info(struct cli *cli);
+int cli_run_sessions(struct cli *cli);
+int cli_run_consumers(struct cli *cli);
+int cli_run_providers(struct cli *cli);
+int cli_run_processes(struct cli *cli);
+int cli_run_map(struct cli *cli);
+int cli_run_symbols(struct cli *cli);
+int cli_run_formats(struct cli *cli);
+
+/* The whole program without process-wide state, for main and for tests. */
+int cli_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * commands.c - the table of commands and of exit codes.
+ */
+#include "cli.h"
+
+#include <string.h>
+
+enum {
+    IMAGE = CLI_GROUP_OUTPUT | CLI_GROUP_IMAGE,
+    ETW = IMAGE | CLI_GROUP_SILO | CLI_GROUP_SESSION,
+};
+
+/* clang-format off */
+const struct cli_command cli_commands[] = {
+    {"info", "IMAGE", "what the image is: format, Windows build, kernel, symbols, gaps",
+     "-v lists the drivers that a triage dump names.",
+     IMAGE, 1, 1, cli_run_info},
+    {"sessions", "IMAGE [SESSION]", "tracing sessions: id, mode, buffers, losses, log file",
+     "SESSION is an id or a name; where several silos have it, all are shown.",
+     ETW, 1, 2, cli_run_sessions},
+    {"consumers", "IMAGE", "which process listens to which session",
+     NULL,
+     ETW, 1, 1, cli_run_consumers},
+    {"providers", "IMAGE [GUID|NAME]", "providers: who registered them, who enabled them and how",
+     "Without --all only providers that are enabled or registered are listed; --session shows\n"
+     "those enabled for that session.",
+     ETW | CLI_GROUP_ALL, 1, 2, cli_run_providers},
+    {"processes", "IMAGE", "processes of the image",
+     NULL,
+     IMAGE | CLI_GROUP_SILO, 1, 1, cli_run_processes},
+    {"map", "IMAGE", "all of it joined: session by session, who listens and who speaks",
+     "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
+     "info, sessions, consumers, providers, processes and gaps.",
+     ETW | CLI_GROUP_ALL, 1, 1, cli_run_map},
+    {"symbols", "[get] IMAGE", "which symbols the kernel needs and where they were found",
+     "'get' fetches the PDB into the cache (--cache DIR) from the servers of --symbols or\n"
+     "_NT_SYMBOL_PATH (srv*cache*url), else from Microsoft's public server.",
+     IMAGE, 1, 2, cli_run_symbols},
+    {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
+     NULL,
+     CLI_GROUP_OUTPUT, 0, 0, cli_run_formats},
+    {"completions", "bash|zsh", "completion script for a shell",
+     NULL,
+     0, 1, 1, cli_run_completions},
+};
+const size_t cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);
+
+const struct cli_exit_code cli_exit_codes[] = {
+    {CLI_DONE, "0", "done and complete"},
+    {CLI_USAGE, "2", "the command line is wrong"},
+    {CLI_INPUT, "3",
+     "the image cannot be opened, its format is not supported, or it holds no Windows kernel"},
+    {CLI_INCOMPLETE, "4",
+     "done but incomplete: memory that was needed is not in the image; gaps are listed"},
+    {CLI_SYMBOLS, "5", "kernel found, symbols missing; the file that is wanted is named"},
+    {CLI_INTERNAL, "6", "the output could not be written, or an internal error"},
+};
+/* clang-format on */
+const size_t cli_exit_code_count = sizeof(cli_exit_codes) / sizeof(cli_exit_codes[0]);
+
+const struct cli_command *cli_find_command(const char *name)
+{
+    for (size_t i = 0; i < cli_command_count; i++)
+        if (strcmp(cli_commands[i].name, name) == 0)
+            return &cli_commands[i];
+    return NULL;
+}

@@ -1,0 +1,9 @@
+#include "cli.h"
+
+#include "term.h"
+
+int main(int argc, char **argv)
+{
+    term_ignore_broken_pipe();
+    return cli_main(argc, argv);
+}

@@ -1,0 +1,291 @@
+/*
+ * pipeline.c - image -> kernel -> symbols -> model -> report, and how a run ends.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "term.h"
+
+#define TRIAGE_ADVICE                                                                              \
+    "this is a triage dump (DumpType 4): it holds no tracing memory; take a live kernel dump "     \
+    "(Task Manager, Details, System, Create live kernel memory dump file)"
+
+bool cli_is_text(const struct cli *cli)
+{
+    return !cli->options.format || strcmp(cli->options.format, "text") == 0;
+}
+
+static bool is_json(const struct cli *cli)
+{
+    return cli->options.format && strncmp(cli->options.format, "json", 4) == 0;
+}
+
+bool cli_is_triage(const struct cli *cli)
+{
+    return kda_image_info(cli->image)->kind == KDA_IMAGE_TRIAGE;
+}
+
+void cli_phase(struct cli *cli, const char *name)
+{
+    double now = term_seconds();
+    if (cli->phase_count < CLI_PHASES) {
+        cli->phases[cli->phase_count].name = name;
+        cli->phases[cli->phase_count++].seconds = now - cli->phase_start;
+    }
+    cli->phase_start = now;
+}
+
+/* Exit code of a failure before there was anything to report. */
+static int code_of(enum kda_status status)
+{
+    switch (status) {
+    case KDA_USAGE:
+        return CLI_USAGE;
+    case KDA_NO_MEMORY:
+    case KDA_CANCELLED:
+        return CLI_INTERNAL;
+    case KDA_NO_SYMBOL:
+        return CLI_SYMBOLS;
+    default:
+        return CLI_INPUT;
+    }
+}
+
+int cli_open_image(struct cli *cli)
+{
+    struct kda_error err;
+    const char *path = cli->options.positional[0];
+    enum kda_status status = kda_image_open(path, &cli->image, &err);
+    if (status != KDA_OK) {
+        cli_error_of(&err);
+        return code_of(status);
+    }
+    cli_phase(cli, "image_us");
+    return CLI_DONE;
+}
+
+int cli_open_kernel(struct cli *cli, struct kda_error *err)
+{
+    struct kda_kernel_options options = {
+        .dtb = cli->options.dtb,
+        .symbols =
+            {
+                .path = cli->fetched ? cli->fetched : cli->options.symbols,
+                .nt_symbol_path = getenv("_NT_SYMBOL_PATH"),
+                .kda_symbols = getenv("KDA_SYMBOLS"),
+            },
+        .progress = cli_progress,
+        .context = &cli->progress,
+    };
+    cli_progress_begin(cli, "finding the kernel");
+    enum kda_status status = kda_kernel_open(cli->image, &options, &cli->kernel, err);
+    cli_progress_end(cli);
+    cli_phase(cli, "kernel_us");
+    return status == KDA_OK ? CLI_DONE : code_of(status);
+}
+
+/* --download: fetches the PDB and opens the kernel again with it. */
+static int fetch_symbols(struct cli *cli, struct kda_error *err)
+{
+    struct kda_download_options options = {
+        .symbol_path = getenv("_NT_SYMBOL_PATH"),
+        .cache = cli->options.cache,
+        .progress = cli_progress,
+        .context = &cli->progress,
+    };
+    cli_progress_begin(cli, "fetching symbols");
+    enum kda_status status =
+        kda_symbols_download(&kda_kernel_info(cli->kernel)->id, &options, &cli->fetched, err);
+    cli_progress_end(cli);
+    if (status != KDA_OK)
+        return CLI_SYMBOLS;
+    kda_kernel_close(cli->kernel);
+    cli->kernel = NULL;
+    int code = cli_open_kernel(cli, err);
+    if (code != CLI_DONE)
+        return code;
+    return kda_kernel_load_symbols(cli->kernel, err) == KDA_OK ? CLI_DONE : CLI_SYMBOLS;
+}
+
+int cli_load_symbols(struct cli *cli, struct kda_error *err)
+{
+    enum kda_status status = kda_kernel_load_symbols(cli->kernel, err);
+    int code = CLI_DONE;
+    if (status == KDA_NO_SYMBOL && cli->options.download)
+        code = fetch_symbols(cli, err);
+    else if (status != KDA_OK)
+        code = status == KDA_NO_MEMORY || status == KDA_USAGE ? code_of(status) : CLI_SYMBOLS;
+    cli_phase(cli, "symbols_us");
+    return code;
+}
+
+/* The answer for programs when there is nothing to show but the reason. */
+static int only_a_gap(struct cli *cli, uint64_t va, enum kda_status reason, const char *text)
+{
+    cli_error("%s", text);
+    if (!is_json(cli))
+        return CLI_INCOMPLETE;
+    int code = cli_open_report(cli);
+    if (code != CLI_DONE)
+        return code;
+    struct kda_gaps gaps;
+    kda_gaps_init(&gaps);
+    kda_gaps_add(&gaps, "image", va, reason, "%s", text);
+    kda_report_gaps(cli->report, &gaps);
+    kda_gaps_deinit(&gaps);
+    return cli_finish(cli, CLI_INCOMPLETE);
+}
+
+/* What a file may lack. That a raw image has no signature is worth a word only when no kernel is
+ * found in it. */
+static void show_warnings(struct cli *cli, bool found)
+{
+    const struct kda_image_info *info = kda_image_info(cli->image);
+    bool raw = strcmp(info->format, "raw") == 0;
+    if (raw == found)
+        return;
+    for (size_t i = 0; i < info->warning_count; i++)
+        cli_note(cli, "note: %s", info->warnings[i]);
+}
+
+int cli_open_all(struct cli *cli)
+{
+    struct kda_error err;
+    int code = cli_open_image(cli);
+    if (code != CLI_DONE)
+        return code;
+    show_warnings(cli, true);
+    if (cli_is_triage(cli))
+        return only_a_gap(cli, 0, KDA_UNSUPPORTED, TRIAGE_ADVICE);
+    code = cli_open_kernel(cli, &err);
+    if (code == CLI_DONE)
+        code = cli_load_symbols(cli, &err);
+    else
+        show_warnings(cli, false);
+    if (code != CLI_DONE)
+        cli_error_of(&err);
+    return code;
+}
+
+int cli_open_etw(struct cli *cli)
+{
+    struct kda_error err;
+    int code = cli_open_all(cli);
+    if (code != CLI_DONE)
+        return code;
+    enum kda_status status = kda_etw_map(cli->kernel, &cli->etw, &err);
+    cli_phase(cli, "etw_us");
+    if (status == KDA_OK)
+        return CLI_DONE;
+    if (kda_status_is_gap(status) || status == KDA_BAD_DATA || status == KDA_LIMIT)
+        return only_a_gap(cli, err.has_where ? err.where : 0, status, err.text);
+    cli_error_of(&err);
+    return code_of(status);
+}
+
+int cli_open_report(struct cli *cli)
+{
+    struct kda_error err;
+    const struct cli_options *o = &cli->options;
+    /* The image is evidence: no slip of the hand may replace it. */
+    if (o->output && cli->image && term_same_file(o->output, o->positional[0])) {
+        cli_error("the output '%s' is the image itself", o->output);
+        return CLI_USAGE;
+    }
+    if (!cli_output_open(&cli->output, o->output)) {
+        cli_error("cannot write '%s': %s", o->output, term_error_text(cli->output.error));
+        return CLI_INTERNAL;
+    }
+    bool terminal = cli->output.file == stdout && term_is_terminal(stdout);
+    const char *no_color = getenv("NO_COLOR");
+    struct kda_report_options options = {
+        .format = o->format,
+        .image = cli->image ? o->positional[0] : NULL,
+        .grep = o->grep,
+        .limit = o->limit,
+        .width = terminal ? term_width(stdout) : 0,
+        .color = terminal && !o->no_color && !(no_color && *no_color),
+        .verbose = o->verbose,
+    };
+    if (kda_report_open(&options, cli_output_write, &cli->output, &cli->report, &err) == KDA_OK)
+        return CLI_DONE;
+    cli_error_of(&err);
+    (void)cli_output_close(&cli->output, false);
+    return err.status == KDA_USAGE ? CLI_USAGE : CLI_INTERNAL;
+}
+
+static void show_statistics(const struct cli *cli)
+{
+    for (size_t i = 0; i < cli->phase_count; i++)
+        (void)fprintf(stderr, "stat %s %.0f\n", cli->phases[i].name, cli->phases[i].seconds * 1e6);
+    (void)fprintf(stderr, "stat total_us %.0f\n", (term_seconds() - cli->start) * 1e6);
+    if (cli->image) {
+        const struct kda_image_stats *stats = kda_image_stats(cli->image);
+        (void)fprintf(stderr, "stat file_reads %llu\n", (unsigned long long)stats->reads);
+        (void)fprintf(stderr, "stat file_bytes %llu\n", (unsigned long long)stats->bytes);
+        (void)fprintf(stderr, "stat pages_read %llu\n", (unsigned long long)stats->pages_read);
+    }
+    if (cli->kernel)
+        (void)fprintf(stderr, "stat pages_touched %llu\n",
+                      (unsigned long long)kda_kernel_pages_touched(cli->kernel));
+    (void)fprintf(stderr, "stat peak_kib %llu\n", (unsigned long long)term_peak_kib());
+}
+
+/* A broken pipe is how `| head` ends a run: no message, only the code. */
+static int end_output(struct cli *cli)
+{
+    struct kda_error err = {0};
+    enum kda_status status = kda_report_close(cli->report, &err);
+    cli->report = NULL;
+    bool written = cli_output_close(&cli->output, status == KDA_OK);
+    if (status == KDA_OK && written)
+        return CLI_DONE;
+    if (cli->output.error == 0)
+        cli_error_of(&err);
+    else if (!term_is_broken_pipe(cli->output.error))
+        cli_error("cannot write '%s': %s",
+                  cli->options.output ? cli->options.output : "standard output",
+                  term_error_text(cli->output.error));
+    return CLI_INTERNAL;
+}
+
+int cli_finish(struct cli *cli, int code)
+{
+    const struct kda_gaps *gaps = cli->kernel ? kda_kernel_gaps(cli->kernel) : NULL;
+    bool incomplete = gaps && kda_gaps_any(gaps);
+    /* A table of text or csv holds one kind; -v asks for the gaps as well. */
+    if (incomplete && (is_json(cli) || cli->options.verbose))
+        kda_report_gaps(cli->report, gaps);
+    uint64_t skipped = kda_report_skipped(cli->report);
+    int output = end_output(cli);
+    cli_phase(cli, "report_us");
+    if (output == CLI_DONE && skipped > 0)
+        cli_note(cli, "%llu more rows were kept back by --limit", (unsigned long long)skipped);
+    if (output == CLI_DONE && incomplete) {
+        size_t count = gaps->count + gaps->dropped;
+        bool listed = is_json(cli) || cli->options.verbose;
+        cli_note(cli, "incomplete: %zu gap%s%s", count,
+                 count == 1 ? " where memory is missing or damaged"
+                            : "s where memory is missing or damaged",
+                 listed ? "" : " (-v lists them)");
+    }
+    if (cli->options.verbose)
+        show_statistics(cli);
+    if (output != CLI_DONE)
+        return output;
+    return code == CLI_DONE && incomplete ? CLI_INCOMPLETE : code;
+}
+
+void cli_close(struct cli *cli)
+{
+    if (cli->report) {
+        (void)!kda_report_close(cli->report, NULL);
+        (void)cli_output_close(&cli->output, false);
+    }
+    kda_etw_free(cli->etw);
+    kda_kernel_close(cli->kernel);
+    kda_image_close(cli->image);
+    kda_symbols_free_path(cli->fetched);
+}

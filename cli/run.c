@@ -1,0 +1,40 @@
+/*
+ * run.c - one run of the program: parse, answer help, hand over to the command.
+ */
+#include "cli.h"
+
+#include <string.h>
+
+#include "term.h"
+
+static int print_and_check(int code)
+{
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return CLI_INTERNAL;
+    return code;
+}
+
+int cli_main(int argc, char **argv)
+{
+    struct cli cli;
+    memset(&cli, 0, sizeof(cli));
+    cli.start = cli.phase_start = term_seconds();
+    int code = cli_parse(argc, argv, &cli.options, &cli.command);
+    if (code != CLI_DONE)
+        return code;
+    if (cli.options.version) {
+        (void)printf("kda %s\n", KDA_VERSION);
+        return print_and_check(CLI_DONE);
+    }
+    if (cli.options.help) {
+        cli_help(stdout, cli.command);
+        return print_and_check(CLI_DONE);
+    }
+    if (!cli.command) {
+        cli_help(stderr, NULL);
+        return CLI_USAGE;
+    }
+    code = cli.command->run(&cli);
+    cli_close(&cli);
+    return code;
+}

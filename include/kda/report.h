@@ -1,0 +1,170 @@
+/*
+ * kda/report.h - model -> bytes.
+ *
+ * A report is opened for one output format and given rows; every row kind is built once and
+ * rendered by whichever writer the format names. A report never reads an image. docs/rows.md
+ * lists every key.
+ *
+ * Ownership: kda_report_open gives the caller a handle to kda_report_close. Model objects passed
+ * in are borrowed for the call, except in text reports, which copy what they keep. Failures of
+ * the sink or of memory stick and are returned by kda_report_close. Threads: one thread per report.
+ */
+#ifndef KDA_REPORT_H
+#define KDA_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kda/error.h"
+#include "kda/etw.h"
+#include "kda/gap.h"
+#include "kda/image.h"
+#include "kda/kernel.h"
+#include "kda/symbols.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kda_report;
+
+enum kda_row_kind {
+    KDA_ROW_INFO,
+    KDA_ROW_SESSION,
+    KDA_ROW_CONSUMER,
+    KDA_ROW_PROVIDER,
+    KDA_ROW_PROCESS,
+    KDA_ROW_SYMBOLS,
+    KDA_ROW_FORMAT,
+    KDA_ROW_GAP,
+    KDA_ROW_KINDS
+};
+
+/* Stable word of a kind, the value of the key "row" ("session"). */
+const char *kda_row_kind_name(enum kda_row_kind kind);
+
+/* Takes all of `size` bytes or returns false, which ends the report. */
+typedef bool (*kda_write_fn)(void *context, const char *bytes, size_t size);
+
+struct kda_report_options {
+    const char *format; /* name of a row of kda_report_format_at; NULL = "text" */
+    const char *image;  /* path of the image, for the head of json; nullable */
+    const char *grep;   /* keep only rows whose text contains this, ASCII case ignored; nullable */
+    uint64_t limit;     /* rows of one kind, gaps excepted; 0 = no limit */
+    unsigned width;     /* columns of the terminal; 0 = no terminal, nothing is cut */
+    bool color;         /* text only */
+    bool verbose;       /* text only: drivers in info, every registration in map */
+};
+
+struct kda_report_format {
+    const char *name;
+    const char *title;
+};
+
+/* Row `index` of the table of output formats, NULL past its end. Static storage. */
+const struct kda_report_format *kda_report_format_at(size_t index);
+
+/* Strings of `options` are borrowed until close. Errors: KDA_USAGE (no such format),
+ * KDA_NO_MEMORY. */
+KDA_MUST_CHECK enum kda_status kda_report_open(const struct kda_report_options *options,
+                                               kda_write_fn write, void *context,
+                                               struct kda_report **ret, struct kda_error *err);
+
+/* Writes what is left and frees the report, also after a failure. Errors: KDA_IO (the sink
+ * refused), KDA_NO_MEMORY, KDA_LIMIT (a row larger than the row limit). NULL is allowed. */
+KDA_MUST_CHECK enum kda_status kda_report_close(struct kda_report *report, struct kda_error *err);
+
+/* True once the sink or memory has failed: a caller with much left to emit may stop. */
+bool kda_report_failed(const struct kda_report *report);
+
+/* Rows that `limit` kept back so far. */
+uint64_t kda_report_skipped(const struct kda_report *report);
+
+/* ---- what to show ---- */
+
+/* All fields off = everything that is shown by default. Arrays are borrowed. */
+struct kda_selection {
+    const struct kda_etw_silo *silo;               /* NULL = every silo */
+    const struct kda_etw_session *const *sessions; /* only these; NULL = no restriction */
+    size_t session_count;
+    const struct kda_etw_provider *const *providers; /* only these; NULL = no restriction */
+    size_t provider_count;
+    bool all; /* providers neither enabled nor registered too */
+};
+
+bool kda_selects_session(const struct kda_selection *selection,
+                         const struct kda_etw_session *session);
+bool kda_selects_consumer(const struct kda_selection *selection,
+                          const struct kda_etw_consumer *consumer);
+bool kda_selects_provider(const struct kda_selection *selection,
+                          const struct kda_etw_provider *provider);
+
+/* Does an enable slot of `provider` name `session` and is it on? Returns the slot, or NULL. */
+const struct kda_etw_enable *kda_provider_enabled_for(const struct kda_etw_provider *provider,
+                                                      const struct kda_etw_session *session);
+
+/* ---- rows ---- */
+
+/* What `kda info` knows; a NULL part is not known and left out. */
+struct kda_report_facts {
+    const struct kda_image_info *image;
+    const struct kda_kernel_info *kernel;
+    const struct kda_symbols_info *symbols;
+    const char *kernel_missing;  /* why there is no kernel */
+    const char *symbols_missing; /* why there are no symbols, and what gets them */
+    size_t gaps;
+};
+
+void kda_report_info(struct kda_report *report, const struct kda_report_facts *facts);
+void kda_report_session(struct kda_report *report, const struct kda_etw_session *session);
+void kda_report_consumer(struct kda_report *report, const struct kda_etw_consumer *consumer);
+void kda_report_provider(struct kda_report *report, const struct kda_etw_provider *provider);
+/* `silo` is "host", the hex address of the silo's ETW state, or NULL for unknown. */
+void kda_report_process(struct kda_report *report, const struct kda_process *process,
+                        const char *silo);
+void kda_report_gap(struct kda_report *report, const struct kda_gap *gap);
+
+/* What `kda symbols` knows. NULL strings are left out. */
+struct kda_report_symbols {
+    const struct kda_kernel_id *id;
+    const struct kda_symbols_info *found;
+    const char *missing; /* why not, where it was looked for */
+    const char *fetched; /* where a download was put */
+};
+void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols);
+
+/* One row of one of the program's tables (`kda formats`). `usable` false: known and refused. */
+void kda_report_format_row(struct kda_report *report, const char *table, const char *name,
+                           const char *title, bool usable, const char *advice);
+
+/* ---- everything of a kind ---- */
+
+void kda_report_sessions(struct kda_report *report, const struct kda_etw *etw,
+                         const struct kda_selection *selection);
+void kda_report_consumers(struct kda_report *report, const struct kda_etw *etw,
+                          const struct kda_selection *selection);
+void kda_report_providers(struct kda_report *report, const struct kda_etw *etw,
+                          const struct kda_selection *selection);
+/* `etw` (nullable) names the silos. */
+void kda_report_processes(struct kda_report *report, const struct kda_process *processes,
+                          size_t count, const struct kda_etw *etw,
+                          const struct kda_selection *selection);
+/* Every gap, then one row that says how many more there were. */
+void kda_report_gaps(struct kda_report *report, const struct kda_gaps *gaps);
+
+/* The view for people that joins sessions, consumers, providers and registrations; text reports
+ * only (nothing is written in other formats). `gaps` (nullable) are summed up at the end. */
+void kda_report_map(struct kda_report *report, const struct kda_etw *etw,
+                    const struct kda_selection *selection, const struct kda_gaps *gaps);
+
+/* ---- for messages on a terminal ---- */
+
+/* Copies `text` with control characters, terminal escapes, text-direction marks and bytes that
+ * are no UTF-8 made visible (\x1b, \u202e, \xff), cut to fit `cap`. Returns `out`. */
+const char *kda_printable(const char *text, char *out, size_t cap);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

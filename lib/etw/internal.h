@@ -1,0 +1,105 @@
+/*
+ * internal.h - private to lib/etw: the model under construction.
+ */
+#ifndef KDA_ETW_INTERNAL_H
+#define KDA_ETW_INTERNAL_H
+
+#include "kda/etw.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/map.h"
+
+/* Growing array of pointers into the arena. */
+struct kda_ptrs {
+    void **items;
+    size_t count, capacity;
+};
+
+struct kda_etw {
+    struct kda_kernel *kernel;
+    struct kda_arena arena;
+    struct kda_etw_silo *silos; /* KDA_ETW_MAX_SILOS reserved: rows point into it */
+    size_t silo_count;
+    struct kda_ptrs sessions, consumers, providers, registrations;
+    struct kda_map session_by_slot; /* silo index << 16 | slot, + 1 -> index in sessions */
+    struct kda_map consumer_by_va;  /* -> index in consumers */
+    struct kda_map provider_by_va;  /* -> index in providers */
+    struct kda_map registration_by_va;
+    bool out_of_memory;
+};
+
+/* Rows with what only the construction needs; the row comes first, so that a pointer to the row is
+ * a pointer to the node. */
+struct kda_provider_node {
+    struct kda_etw_provider row;
+    bool list_read; /* its registration list was walked */
+};
+
+struct kda_registration_node {
+    struct kda_etw_registration row;
+    uint64_t list_of, group_list_of; /* entry whose list holds it, 0 = on none */
+};
+
+static inline struct kda_gaps *kda_etw_gaps(struct kda_etw *etw)
+{
+    return kda_kernel_gaps(etw->kernel);
+}
+
+/* Zeroed object in the model, appended to `list` and, by `va`, to `map`; NULL sets
+ * out_of_memory or, past `max`, records a gap. */
+void *kda_etw_add(struct kda_etw *etw, struct kda_ptrs *list, struct kda_map *map, uint64_t va,
+                  size_t size, size_t max, const char *what);
+void *kda_etw_lookup(const struct kda_ptrs *list, const struct kda_map *map, uint64_t va);
+
+/* An integer field into *ret. A missing page becomes a gap named `what` for the object; a field
+ * that this build lacks does not. True when *ret was set. */
+bool kda_etw_field(struct kda_etw *etw, const char *what, uint64_t object, enum kda_field_id field,
+                   uint64_t *ret);
+/* Address of a member, 0 when this build lacks it. */
+uint64_t kda_etw_member(struct kda_etw *etw, uint64_t object, enum kda_field_id field);
+
+/* silo.c */
+enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err);
+/* The silo whose ETW state is at `state`; host for 0; adds states that only a back pointer names,
+ * once verified. NULL when it is no silo state. */
+struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state);
+
+/* session.c */
+void kda_etw_read_sessions(struct kda_etw *etw, struct kda_etw_silo *silo);
+struct kda_etw_session *kda_etw_session_at(const struct kda_etw *etw,
+                                           const struct kda_etw_silo *silo, uint32_t slot);
+
+/* consumer.c */
+struct kda_etw_consumer *kda_etw_consumer(struct kda_etw *etw, uint64_t va, unsigned found_by,
+                                          struct kda_etw_session *session);
+void kda_etw_read_consumer_list(struct kda_etw *etw, struct kda_etw_session *session);
+void kda_etw_join_consumers(struct kda_etw *etw);
+
+/* provider.c */
+struct kda_etw_provider *kda_etw_provider(struct kda_etw *etw, uint64_t va, unsigned found_by);
+void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo);
+void kda_etw_join_providers(struct kda_etw *etw);
+
+/* registration.c */
+struct kda_etw_registration *kda_etw_registration(struct kda_etw *etw, uint64_t va,
+                                                  unsigned found_by);
+void kda_etw_read_registration_list(struct kda_etw *etw, struct kda_etw_provider *provider);
+void kda_etw_read_handle_symbols(struct kda_etw *etw);
+
+/* handles.c: EtwConsumer and EtwRegistration handles of every process. */
+void kda_etw_read_handles(struct kda_etw *etw);
+
+/* filter.c */
+void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider);
+
+/* security.c: SDDL of the self-relative descriptor behind a fast reference, NULL when there is
+ * none or it cannot be read (then a gap). *va receives its address. */
+const char *kda_etw_security(struct kda_etw *etw, uint64_t fast_ref, const char *what,
+                             uint64_t *va);
+
+/* Pid and names of a process by address; false leaves everything untouched. */
+bool kda_etw_process(struct kda_etw *etw, uint64_t process_va, uint64_t *pid, const char **name,
+                     const char **image);
+
+#endif

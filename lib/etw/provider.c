@@ -1,0 +1,292 @@
+/*
+ * provider.c - GUID entries: the hash table, the entries embedded in the silo state, and those that
+ * only back pointers still name.
+ */
+#include <string.h>
+
+#include "internal.h"
+
+#define BUCKETS 64u
+#define LISTS 3u        /* ETW_GUID_TYPE: trace, notification, group */
+#define BUCKET_SIZE 56u /* where the PDB lacks _ETW_HASH_BUCKET: three heads and a lock */
+#define LIST_ENTRY_SIZE 16u
+
+static uint32_t bucket_size(struct kda_etw *etw)
+{
+    uint32_t size = kda_kernel_layout(etw->kernel)->size[KDA_STRUCT_ETW_HASH_BUCKET];
+    return size == KDA_NONE ? BUCKET_SIZE : size;
+}
+
+static void read_enable(struct kda_etw *etw, uint64_t va, struct kda_etw_enable *ret)
+{
+    uint64_t enabled, level, logger, property, any, all;
+    if (kda_etw_field(etw, "enable", va, KDA_F_TRACE_ENABLE_INFO_IsEnabled, &enabled) &&
+        kda_etw_field(etw, "enable", va, KDA_F_TRACE_ENABLE_INFO_Level, &level) &&
+        kda_etw_field(etw, "enable", va, KDA_F_TRACE_ENABLE_INFO_LoggerId, &logger) &&
+        kda_etw_field(etw, "enable", va, KDA_F_TRACE_ENABLE_INFO_EnableProperty, &property) &&
+        kda_etw_field(etw, "enable", va, KDA_F_TRACE_ENABLE_INFO_MatchAnyKeyword, &any) &&
+        kda_etw_field(etw, "enable", va, KDA_F_TRACE_ENABLE_INFO_MatchAllKeyword, &all)) {
+        ret->readable = true;
+        ret->enabled = (uint32_t)enabled;
+        ret->level = (uint8_t)level;
+        ret->logger_id = (uint16_t)logger;
+        ret->property = (uint32_t)property;
+        ret->match_any = any;
+        ret->match_all = all;
+    }
+}
+
+static void read_slots(struct kda_etw *etw, struct kda_etw_provider *provider)
+{
+    uint64_t combined = kda_etw_member(etw, provider->va, KDA_F_ETW_GUID_ENTRY_ProviderEnableInfo);
+    uint64_t slots = kda_etw_member(etw, provider->va, KDA_F_ETW_GUID_ENTRY_EnableInfo);
+    uint32_t size = kda_kernel_layout(etw->kernel)->size[KDA_STRUCT_TRACE_ENABLE_INFO];
+    if (combined)
+        read_enable(etw, combined, &provider->combined);
+    for (uint32_t i = 0; slots && size != KDA_NONE && i < KDA_ETW_ENABLE_SLOTS; i++)
+        read_enable(etw, slots + (uint64_t)i * size, &provider->enables[i]);
+}
+
+static void read_provider(struct kda_etw *etw, struct kda_etw_provider *provider)
+{
+    uint64_t va = provider->va, value;
+    struct kda_error why;
+    uint64_t guid_at = kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_Guid);
+    enum kda_status status =
+        guid_at ? kda_read(etw->kernel, guid_at, provider->guid, 16, &why)
+                : kda_fail(&why, KDA_NO_SYMBOL, "etw", "_ETW_GUID_ENTRY.Guid is not known");
+    if (status != KDA_OK) {
+        kda_gaps_add(kda_etw_gaps(etw), "provider", va, status, "%s", why.text);
+        return;
+    }
+    provider->has_guid = true;
+    provider->readable = true;
+    read_slots(etw, provider);
+    if (kda_etw_field(etw, "provider", va, KDA_F_ETW_GUID_ENTRY_SecurityDescriptor, &value))
+        provider->security =
+            kda_etw_security(etw, value, "provider_security", &provider->security_va);
+    kda_etw_read_filters(etw, provider);
+    if (kda_has_field(etw->kernel, KDA_F_ETW_GUID_ENTRY_SiloState) &&
+        kda_etw_field(etw, "provider", va, KDA_F_ETW_GUID_ENTRY_SiloState, &value))
+        provider->silo = kda_etw_silo_of(etw, value);
+}
+
+struct kda_etw_provider *kda_etw_provider(struct kda_etw *etw, uint64_t va, unsigned found_by)
+{
+    struct kda_etw_provider *provider = kda_etw_lookup(&etw->providers, &etw->provider_by_va, va);
+    if (!provider) {
+        provider = kda_etw_add(etw, &etw->providers, &etw->provider_by_va, va,
+                               sizeof(struct kda_provider_node), KDA_ETW_MAX_GUIDS, "providers");
+        if (!provider)
+            return NULL;
+        provider->va = va;
+        read_provider(etw, provider);
+    }
+    provider->found_by |= found_by;
+    return provider;
+}
+
+struct bucket_walk {
+    struct kda_etw *etw;
+    struct kda_etw_silo *silo;
+    enum kda_etw_guid_type type;
+    uint32_t at;
+};
+
+static bool on_entry(void *context, uint64_t link_va, bool readable)
+{
+    struct bucket_walk *walk = context;
+    (void)readable; /* known by address: a row all the same */
+    struct kda_etw_provider *provider =
+        kda_etw_provider(walk->etw, link_va - walk->at, KDA_PROVIDER_TABLE);
+    if (provider && !provider->has_type) {
+        provider->has_type = true;
+        provider->type = walk->type;
+    }
+    if (provider)
+        provider->silo = walk->silo; /* the table that holds it decides */
+    return !walk->etw->out_of_memory;
+}
+
+/* Microsoft-Windows-Security-Auditing has its entry inside the silo state, or in a global of that
+ * name on builds without silos. */
+static void read_embedded(struct kda_etw *etw, struct kda_etw_silo *silo)
+{
+    static const uint8_t zero[16];
+    uint64_t va = silo->state
+                      ? kda_etw_member(etw, silo->state,
+                                       KDA_F_ETW_SILODRIVERSTATE_EtwpSecurityProviderGuidEntry)
+                      : kda_symbol_va(etw->kernel, KDA_SYM_EtwpSecurityProviderGuidEntry);
+    uint64_t guid_at = va ? kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_Guid) : 0;
+    uint8_t guid[16];
+    struct kda_error why;
+    if (guid_at == 0)
+        return;
+    enum kda_status status = kda_read(etw->kernel, guid_at, guid, sizeof(guid), &why);
+    if (status == KDA_OK && memcmp(guid, zero, sizeof(guid)) == 0)
+        return; /* not initialised: this silo has no security provider */
+    struct kda_etw_provider *provider = kda_etw_provider(etw, va, KDA_PROVIDER_EMBEDDED);
+    if (!provider)
+        return;
+    provider->silo = silo;
+    provider->has_type = true;
+    provider->type = KDA_ETW_TRACE;
+}
+
+void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo)
+{
+    struct bucket_walk walk = {etw, silo, KDA_ETW_TRACE,
+                               kda_field_offset(etw->kernel, KDA_F_ETW_GUID_ENTRY_GuidList)};
+    uint32_t size = bucket_size(etw);
+    if (silo->table == 0 || walk.at == KDA_NONE) {
+        kda_gaps_add(kda_etw_gaps(etw), "providers", silo->state, KDA_NO_SYMBOL,
+                     "the GUID table of this build is not known");
+        return;
+    }
+    for (uint32_t bucket = 0; bucket < BUCKETS; bucket++) {
+        for (uint32_t list = 0; list < LISTS && !etw->out_of_memory; list++) {
+            uint64_t head = silo->table + (uint64_t)bucket * size + list * LIST_ENTRY_SIZE;
+            walk.type = (enum kda_etw_guid_type)list;
+            (void)!kda_list_walk(etw->kernel, head, KDA_ETW_MAX_GUIDS, "providers", on_entry, &walk,
+                                 NULL, NULL);
+        }
+    }
+    read_embedded(etw, silo);
+}
+
+/* ---- joins ---- */
+
+/* An entry in use: the combined view or a slot says enabled. */
+static bool ever_enabled(const struct kda_etw_provider *provider)
+{
+    bool enabled = provider->combined.enabled != 0;
+    for (uint32_t i = 0; i < KDA_ETW_ENABLE_SLOTS; i++)
+        enabled = enabled || provider->enables[i].enabled != 0;
+    return enabled;
+}
+
+/* The list that an unlinked entry was on: its own links still name a neighbour or the head. If they
+ * were made to name the entry itself, its use tells: sessions enable trace entries only (groups,
+ * which can be enabled too, are named by GroupEntry and have their type already). */
+static void deduce_type(struct kda_etw *etw, struct kda_etw_provider *provider)
+{
+    uint64_t at = kda_etw_member(etw, provider->va, KDA_F_ETW_GUID_ENTRY_GuidList);
+    uint8_t links[16];
+    if (provider->has_type || kda_read(etw->kernel, at, links, sizeof(links), NULL) != KDA_OK)
+        return;
+    for (unsigned i = 0; i < 2 && !provider->has_type; i++) {
+        uint64_t link = kda_le64(links + i * 8u);
+        const struct kda_etw_provider *neighbour =
+            kda_etw_lookup(&etw->providers, &etw->provider_by_va, link - (at - provider->va));
+        const struct kda_etw_silo *silo = provider->silo;
+        uint64_t span = (uint64_t)bucket_size(etw) * BUCKETS;
+        if (neighbour && neighbour != provider && neighbour->has_type) {
+            provider->type = neighbour->type;
+            provider->has_type = true;
+        } else if (silo && link >= silo->table && link - silo->table < span) {
+            uint64_t list = (link - silo->table) % bucket_size(etw) / LIST_ENTRY_SIZE;
+            provider->has_type = list < LISTS;
+            provider->type = (enum kda_etw_guid_type)(list % LISTS);
+        }
+    }
+    if (!provider->has_type && ever_enabled(provider)) {
+        provider->has_type = true;
+        provider->type = KDA_ETW_TRACE;
+    }
+}
+
+static const uint64_t *owner_of(const struct kda_registration_node *node, bool group)
+{
+    if (group)
+        return node->group_list_of ? &node->group_list_of : &node->row.group_entry;
+    return node->list_of ? &node->list_of : &node->row.guid_entry;
+}
+
+static void attach(struct kda_etw *etw, bool count_only)
+{
+    for (size_t i = 0; i < etw->registrations.count; i++) {
+        struct kda_registration_node *node = etw->registrations.items[i];
+        for (unsigned group = 0; group < 2; group++) {
+            struct kda_etw_provider *provider =
+                kda_etw_lookup(&etw->providers, &etw->provider_by_va, *owner_of(node, group != 0));
+            if (!provider)
+                continue;
+            if (!count_only)
+                provider->registrations[provider->registration_count] = &node->row;
+            provider->registration_count++;
+        }
+    }
+}
+
+static void name_provider(struct kda_etw *etw, struct kda_etw_provider *provider)
+{
+    for (size_t i = 0; i < provider->registration_count; i++) {
+        const struct kda_etw_registration *reg = provider->registrations[i];
+        if (provider->has_type && provider->type == KDA_ETW_GROUP)
+            break; /* members' names are not the group's */
+        const struct kda_etw_provider *group =
+            kda_etw_lookup(&etw->providers, &etw->provider_by_va, reg->group_entry);
+        if (!provider->name)
+            provider->name = reg->traits_name;
+        const uint8_t *guid = group && group->has_guid ? group->guid : reg->traits_group;
+        if (!provider->has_group && guid) {
+            memcpy(provider->group, guid, sizeof(provider->group));
+            provider->has_group = true;
+        }
+    }
+    if (!provider->name && provider->has_guid)
+        provider->name = kda_provider_name(provider->guid);
+}
+
+static void join_sessions(struct kda_etw *etw, struct kda_etw_provider *provider)
+{
+    for (uint32_t i = 0; i < KDA_ETW_ENABLE_SLOTS; i++) {
+        struct kda_etw_enable *enable = &provider->enables[i];
+        if (enable->readable && (enable->enabled || enable->logger_id))
+            enable->session = kda_etw_session_at(etw, provider->silo, enable->logger_id);
+    }
+    if (provider->combined.readable && provider->combined.enabled)
+        provider->combined.session =
+            kda_etw_session_at(etw, provider->silo, provider->combined.logger_id);
+}
+
+void kda_etw_join_providers(struct kda_etw *etw)
+{
+    /* A registration's back pointer is a witness of its own. */
+    for (size_t i = 0; i < etw->registrations.count; i++) {
+        const struct kda_etw_registration *reg = etw->registrations.items[i];
+        struct kda_etw_provider *entry =
+            kda_etw_lookup(&etw->providers, &etw->provider_by_va, reg->guid_entry);
+        struct kda_etw_provider *group =
+            kda_etw_lookup(&etw->providers, &etw->provider_by_va, reg->group_entry);
+        if (entry)
+            entry->found_by |= KDA_PROVIDER_REGISTRATION;
+        if (group) {
+            group->found_by |= KDA_PROVIDER_REGISTRATION;
+            if (!group->has_type) {
+                group->has_type = true;
+                group->type = KDA_ETW_GROUP;
+            }
+        }
+    }
+    attach(etw, true);
+    for (size_t i = 0; i < etw->providers.count; i++) {
+        struct kda_etw_provider *provider = etw->providers.items[i];
+        provider->registrations = kda_arena_alloc(
+            &etw->arena, provider->registration_count * sizeof(*provider->registrations));
+        if (!provider->registrations)
+            etw->out_of_memory = true;
+        provider->registration_count = 0;
+        if (!provider->silo)
+            provider->silo = &etw->silos[0];
+    }
+    if (etw->out_of_memory)
+        return;
+    attach(etw, false);
+    for (size_t i = 0; i < etw->providers.count; i++) {
+        struct kda_etw_provider *provider = etw->providers.items[i];
+        deduce_type(etw, provider);
+        name_provider(etw, provider);
+        join_sessions(etw, provider);
+    }
+}

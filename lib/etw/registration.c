@@ -1,0 +1,255 @@
+/*
+ * registration.c - provider registrations (ETW_REG_ENTRY) of user processes and drivers.
+ */
+#include <string.h>
+
+#include "internal.h"
+
+#include "base/text.h"
+
+#define MAX_TRAITS 4096u
+#define TRAIT_GROUP 1u /* EtwProviderTraitTypeGroup, evntprov.h */
+
+/* Fields whose bit says what a registration is; the kernel and user bit decide the kind. */
+static bool read_flags(struct kda_etw *etw, struct kda_etw_registration *reg)
+{
+    uint64_t flags;
+    if (!kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_Flags, &flags))
+        return false;
+    /* 7601 has flags but its PDB names no bit; there the pointer decides (read_kind). */
+    if (!kda_has_field(etw->kernel, KDA_F_ETW_REG_ENTRY_DbgUserRegistration))
+        return false;
+    reg->flags = (uint32_t)flags;
+    reg->has_flags = true;
+    uint64_t user = 0, kernel = 0;
+    if (kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_DbgUserRegistration,
+                      &user) &&
+        kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_DbgKernelRegistration,
+                      &kernel) &&
+        user != kernel) {
+        reg->has_kind = true;
+        reg->kernel = kernel != 0;
+    }
+    return reg->has_kind;
+}
+
+/* Process and CallbackContext (or Callback) share one place: what is stored there tells, where the
+ * flags do not. */
+static void read_kind(struct kda_etw *etw, struct kda_etw_registration *reg)
+{
+    uint64_t process = 0, callback = 0;
+    (void)kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_Process, &process);
+    (void)kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_Callback, &callback);
+    if (!read_flags(etw, reg)) {
+        if (kda_process_at(etw->kernel, process)) {
+            reg->has_kind = true;
+        } else if (kda_module_at(etw->kernel, callback)) {
+            reg->has_kind = true;
+            reg->kernel = true;
+        }
+    }
+    if (!reg->has_kind)
+        return;
+    if (!reg->kernel) {
+        reg->process_va = process;
+        return;
+    }
+    reg->callback = callback;
+    const struct kda_module *module = kda_module_at(etw->kernel, callback);
+    if (module)
+        reg->module = module->name;
+}
+
+/* ETW_PROVIDER_TRAITS.Traits: u16 size of all, name, then chunks of u16 size, u8 type, data.
+ * Source: "Provider Traits", Microsoft ETW documentation; evntprov.h. */
+static void read_traits(struct kda_etw *etw, struct kda_etw_registration *reg)
+{
+    uint64_t traits;
+    struct kda_error why;
+    if (!kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_Traits, &traits) ||
+        traits == 0)
+        return;
+    uint64_t at = kda_etw_member(etw, traits, KDA_F_ETW_PROVIDER_TRAITS_Traits);
+    uint8_t size_bytes[2];
+    uint8_t stack[MAX_TRAITS];
+    if (at == 0 || !kda_is_kernel_va(etw->kernel, traits))
+        return;
+    enum kda_status status = kda_read(etw->kernel, at, size_bytes, 2, &why);
+    uint16_t size = status == KDA_OK ? kda_le16(size_bytes) : (uint16_t)0;
+    if (status == KDA_OK && (size < 3 || size > MAX_TRAITS))
+        status = kda_fail_at(&why, KDA_BAD_DATA, "etw", at, "traits say %u bytes", size);
+    if (status == KDA_OK)
+        status = kda_read(etw->kernel, at, stack, size, &why);
+    if (status != KDA_OK) {
+        kda_gaps_add(kda_etw_gaps(etw), "traits", traits, status, "%s", why.text);
+        return;
+    }
+    struct kda_cursor c = kda_cursor_make(stack, size);
+    (void)kda_take16(&c);
+    const char *name = kda_take_cstr(&c);
+    if (!name)
+        return;
+    size_t length = strlen(name);
+    if (length > 0 && kda_utf8_valid_prefix(name, length) == length)
+        reg->traits_name = kda_arena_strdup(&etw->arena, name);
+    while (kda_cursor_left(&c) >= 3) {
+        uint16_t chunk = kda_take16(&c);
+        uint8_t type = kda_take8(&c);
+        const uint8_t *data = chunk >= 3 ? kda_take(&c, chunk - 3u) : NULL;
+        if (!data)
+            break;
+        if (type == TRAIT_GROUP && chunk == 3 + 16)
+            reg->traits_group =
+                (const uint8_t *)kda_arena_strndup(&etw->arena, (const char *)data, 16);
+    }
+}
+
+static void read_registration(struct kda_etw *etw, struct kda_etw_registration *reg)
+{
+    uint64_t value;
+    struct kda_error why;
+    enum kda_status status =
+        kda_read_field(etw->kernel, reg->va, KDA_F_ETW_REG_ENTRY_GuidEntry, &reg->guid_entry, &why);
+    if (status != KDA_OK) {
+        kda_gaps_add(kda_etw_gaps(etw), "registration", reg->va, status, "%s", why.text);
+        return;
+    }
+    reg->readable = true;
+    if (kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_GroupEntry, &value))
+        reg->group_entry = value;
+    read_kind(etw, reg);
+    reg->has_enable_mask =
+        kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_EnableMask, &value);
+    reg->enable_mask = reg->has_enable_mask ? (uint8_t)value : 0;
+    reg->has_group_enable_mask =
+        kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_GroupEnableMask, &value);
+    reg->group_enable_mask = reg->has_group_enable_mask ? (uint8_t)value : 0;
+    read_traits(etw, reg);
+    if (reg->has_kind && !reg->kernel) {
+        reg->has_pid = kda_etw_process(etw, reg->process_va, &reg->pid, &reg->process, NULL);
+        if (!reg->has_pid)
+            kda_gaps_add(kda_etw_gaps(etw), "registration_process", reg->process_va, KDA_BAD_DATA,
+                         "registration 0x%016llx belongs to a process that no process list names",
+                         (unsigned long long)reg->va);
+    }
+}
+
+struct kda_etw_registration *kda_etw_registration(struct kda_etw *etw, uint64_t va,
+                                                  unsigned found_by)
+{
+    struct kda_etw_registration *reg =
+        kda_etw_lookup(&etw->registrations, &etw->registration_by_va, va);
+    if (!reg) {
+        reg = kda_etw_add(etw, &etw->registrations, &etw->registration_by_va, va,
+                          sizeof(struct kda_registration_node), KDA_ETW_MAX_REGS, "registrations");
+        if (!reg)
+            return NULL;
+        reg->va = va;
+        reg->process = "";
+        read_registration(etw, reg);
+        /* Back pointers: an entry that was taken off its bucket is still named here. */
+        if (kda_is_kernel_va(etw->kernel, reg->guid_entry))
+            (void)kda_etw_provider(etw, reg->guid_entry, 0);
+        if (kda_is_kernel_va(etw->kernel, reg->group_entry))
+            (void)kda_etw_provider(etw, reg->group_entry, 0);
+    }
+    reg->found_by |= found_by;
+    return reg;
+}
+
+struct reg_walk {
+    struct kda_etw *etw;
+    struct kda_etw_provider *provider;
+    uint32_t at;
+    unsigned found_by;
+};
+
+static bool on_reg(void *context, uint64_t link_va, bool readable)
+{
+    struct reg_walk *walk = context;
+    struct kda_registration_node *node = (struct kda_registration_node *)kda_etw_registration(
+        walk->etw, link_va - walk->at, walk->found_by);
+    (void)readable; /* a node that cannot be read is still known to hang on this entry */
+    if (!node)
+        return !walk->etw->out_of_memory;
+    if (walk->found_by == KDA_REG_LIST)
+        node->list_of = walk->provider->va;
+    else
+        node->group_list_of = walk->provider->va;
+    return true;
+}
+
+void kda_etw_read_registration_list(struct kda_etw *etw, struct kda_etw_provider *provider)
+{
+    bool group = provider->has_type && provider->type == KDA_ETW_GROUP;
+    enum kda_field_id link = group ? KDA_F_ETW_REG_ENTRY_GroupRegList : KDA_F_ETW_REG_ENTRY_RegList;
+    uint64_t head = kda_etw_member(etw, provider->va, KDA_F_ETW_GUID_ENTRY_RegListHead);
+    struct kda_provider_node *node = (struct kda_provider_node *)provider;
+    if (node->list_read || head == 0 || !kda_has_field(etw->kernel, link) || !provider->readable)
+        return;
+    node->list_read = true;
+    struct reg_walk walk = {etw, provider, kda_field_offset(etw->kernel, link),
+                            group ? KDA_REG_GROUP_LIST : KDA_REG_LIST};
+    (void)!kda_list_walk(etw->kernel, head, KDA_ETW_MAX_REGS, "registrations", on_reg, &walk, NULL,
+                         NULL);
+}
+
+/* Globals that hold a registration handle of the kernel itself: a way to their providers that
+ * survives unlinking. The GUID proves that the pointer leads where its name says.
+ * Source: symbols of every table from 17763 on; provider GUIDs as registered by Windows. */
+static const struct {
+    enum kda_symbol_id symbol;
+    uint8_t guid[16];
+} handle_symbols[] = {
+    {KDA_SYM_EtwThreatIntProvRegHandle, /* Microsoft-Windows-Threat-Intelligence */
+     {0x7c, 0x89, 0xe1, 0xf4, 0x5d, 0xbb, 0x68, 0x56, 0xf1, 0xd8, 0x04, 0x0f, 0x4d, 0x8d, 0xd3,
+      0x44}},
+    {KDA_SYM_EtwpPsProvRegHandle, /* Microsoft-Windows-Kernel-Process */
+     {0xd6, 0x2c, 0xfb, 0x22, 0x7b, 0x0e, 0x2b, 0x42, 0xa0, 0xc7, 0x2f, 0xad, 0x1f, 0xd0, 0xe7,
+      0x16}},
+};
+
+static enum kda_status follow_symbol(struct kda_etw *etw, uint64_t at, const uint8_t *wanted,
+                                     uint64_t *reg_va, struct kda_error *err)
+{
+    uint8_t bytes[8], guid[16];
+    uint64_t entry;
+    enum kda_status status = kda_read(etw->kernel, at, bytes, sizeof(bytes), err);
+    uint64_t va = status == KDA_OK ? kda_le64(bytes) : 0;
+    *reg_va = 0;
+    if (status != KDA_OK || va == 0) /* 0: not registered */
+        return status;
+    status = kda_read_field(etw->kernel, va, KDA_F_ETW_REG_ENTRY_GuidEntry, &entry, err);
+    uint64_t guid_at = status == KDA_OK ? kda_etw_member(etw, entry, KDA_F_ETW_GUID_ENTRY_Guid) : 0;
+    if (guid_at != 0)
+        status = kda_read(etw->kernel, guid_at, guid, sizeof(guid), err);
+    if (status != KDA_OK)
+        return status;
+    if (guid_at == 0 || memcmp(guid, wanted, sizeof(guid)) != 0)
+        return kda_fail_at(err, KDA_BAD_DATA, "etw", va,
+                           "0x%016llx does not lead to the provider of that name",
+                           (unsigned long long)va);
+    *reg_va = va;
+    return KDA_OK;
+}
+
+void kda_etw_read_handle_symbols(struct kda_etw *etw)
+{
+    for (size_t i = 0; i < sizeof(handle_symbols) / sizeof(handle_symbols[0]); i++) {
+        uint64_t at = kda_symbol_va(etw->kernel, handle_symbols[i].symbol), va = 0;
+        struct kda_error why;
+        if (at == 0)
+            continue;
+        enum kda_status status = follow_symbol(etw, at, handle_symbols[i].guid, &va, &why);
+        if (status != KDA_OK)
+            kda_gaps_add(kda_etw_gaps(etw), "registration", at, status, "%s: %s",
+                         kda_symbol_name(handle_symbols[i].symbol), why.text);
+        if (status != KDA_OK || va == 0)
+            continue;
+        struct kda_etw_registration *reg = kda_etw_registration(etw, va, KDA_REG_SYMBOL);
+        struct kda_etw_provider *provider =
+            reg ? kda_etw_lookup(&etw->providers, &etw->provider_by_va, reg->guid_entry) : NULL;
+        if (provider)
+            provider->found_by |= KDA_PROVIDER_SYMBOL;
+    }
+}

@@ -1,0 +1,207 @@
+/*
+ * silo.c - the ETW states of the host and of every server silo (container).
+ *
+ * Source: docs/etw.md. 14393 and later: PspHostSiloGlobals (embedded) -> EtwSiloState; server silos
+ * through PspJobList -> EJOB.ServerSiloGlobals. Before: globals WmipLoggerContext and
+ * EtwpGuidHashTable. The presence of symbols and fields decides.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define FIXED_SLOTS 64u /* builds without _ETW_SILODRIVERSTATE.MaxLoggers */
+
+static bool read_pointer(struct kda_etw *etw, uint64_t va, uint64_t *ret, enum kda_status *status)
+{
+    uint8_t bytes[8];
+    *status = kda_read(etw->kernel, va, bytes, sizeof(bytes), NULL);
+    if (*status == KDA_OK)
+        *ret = kda_le64(bytes);
+    return *status == KDA_OK;
+}
+
+static void read_slots(struct kda_etw *etw, struct kda_etw_silo *silo)
+{
+    uint64_t slots;
+    silo->slots = FIXED_SLOTS;
+    if (!kda_etw_field(etw, "silo", silo->state, KDA_F_ETW_SILODRIVERSTATE_MaxLoggers, &slots))
+        return;
+    if (slots == 0 || slots > KDA_ETW_MAX_LOGGERS) {
+        kda_gaps_add(kda_etw_gaps(etw), "silo", silo->state, KDA_BAD_DATA,
+                     "MaxLoggers is %llu; only the first %u slots are read",
+                     (unsigned long long)slots, FIXED_SLOTS);
+        return;
+    }
+    silo->slots = (uint32_t)slots;
+}
+
+static struct kda_etw_silo *add_silo(struct kda_etw *etw, uint64_t state, uint64_t job)
+{
+    if (etw->silo_count >= KDA_ETW_MAX_SILOS) {
+        kda_gaps_add(kda_etw_gaps(etw), "silos", state, KDA_LIMIT, "more than %u silos",
+                     KDA_ETW_MAX_SILOS);
+        return NULL;
+    }
+    struct kda_etw_silo *silo = &etw->silos[etw->silo_count++];
+    silo->host = etw->silo_count == 1;
+    silo->state = state;
+    silo->job = job;
+    if (silo->host)
+        (void)snprintf(silo->label, sizeof(silo->label), "host");
+    else
+        (void)snprintf(silo->label, sizeof(silo->label), "0x%016llx", (unsigned long long)state);
+    silo->table = kda_etw_member(etw, state, KDA_F_ETW_SILODRIVERSTATE_EtwpGuidHashTable);
+    read_slots(etw, silo);
+    if (kda_has_field(etw->kernel, KDA_F_ETW_SILODRIVERSTATE_EtwpLoggerContext)) {
+        uint64_t array;
+        if (kda_etw_field(etw, "sessions", state, KDA_F_ETW_SILODRIVERSTATE_EtwpLoggerContext,
+                          &array))
+            silo->array = array;
+    } else {
+        silo->array = kda_etw_member(etw, state, KDA_F_ETW_SILODRIVERSTATE_WmipLoggerContext);
+    }
+    return silo;
+}
+
+static enum kda_status host_without_silos(struct kda_etw *etw, struct kda_error *err)
+{
+    uint64_t array = kda_symbol_va(etw->kernel, KDA_SYM_WmipLoggerContext);
+    uint64_t table = kda_symbol_va(etw->kernel, KDA_SYM_EtwpGuidHashTable);
+    if (array == 0)
+        return kda_fail(err, KDA_NO_SYMBOL, "etw",
+                        "neither PspHostSiloGlobals nor WmipLoggerContext is known in this build");
+    struct kda_etw_silo *silo = &etw->silos[etw->silo_count++];
+    silo->host = true;
+    silo->array = array;
+    silo->slots = FIXED_SLOTS;
+    silo->table = table;
+    (void)snprintf(silo->label, sizeof(silo->label), "host");
+    return KDA_OK;
+}
+
+/* Two globals name the host's state; they must agree. */
+static enum kda_status find_host(struct kda_etw *etw, struct kda_error *err)
+{
+    struct kda_kernel *kernel = etw->kernel;
+    uint64_t globals = kda_symbol_va(kernel, KDA_SYM_PspHostSiloGlobals);
+    uint64_t direct = kda_symbol_va(kernel, KDA_SYM_EtwpHostSiloState);
+    uint64_t member =
+        globals ? kda_etw_member(etw, globals, KDA_F_ESERVERSILO_GLOBALS_EtwSiloState) : 0;
+    if (member == 0 && direct == 0)
+        return host_without_silos(etw, err);
+    uint64_t first = 0, second = 0;
+    enum kda_status status[2] = {KDA_NO_SYMBOL, KDA_NO_SYMBOL};
+    if (member)
+        (void)read_pointer(etw, member, &first, &status[0]);
+    if (direct)
+        (void)read_pointer(etw, direct, &second, &status[1]);
+    bool good[2] = {status[0] == KDA_OK && kda_is_kernel_va(kernel, first),
+                    status[1] == KDA_OK && kda_is_kernel_va(kernel, second)};
+    if (good[0] && good[1] && first != second)
+        kda_gaps_add(kda_etw_gaps(etw), "silo", direct, KDA_BAD_DATA,
+                     "EtwpHostSiloState names 0x%016llx, PspHostSiloGlobals names 0x%016llx",
+                     (unsigned long long)second, (unsigned long long)first);
+    if (!good[0] && !good[1]) {
+        enum kda_status why = status[0] != KDA_OK ? status[0] : KDA_BAD_DATA;
+        return kda_fail_at(err, why, "etw", member ? member : direct,
+                           "the host's ETW state is not in the image (pointer at 0x%016llx)",
+                           (unsigned long long)(member ? member : direct));
+    }
+    (void)add_silo(etw, good[0] ? first : second, 0);
+    return KDA_OK;
+}
+
+/* A server silo's globals, if this job has any. */
+static void add_job(struct kda_etw *etw, uint64_t job)
+{
+    uint64_t globals, state;
+    if (!kda_is_kernel_va(etw->kernel, job) ||
+        !kda_etw_field(etw, "job", job, KDA_F_EJOB_ServerSiloGlobals, &globals) || globals == 0)
+        return;
+    if (!kda_etw_field(etw, "silo_globals", globals, KDA_F_ESERVERSILO_GLOBALS_EtwSiloState,
+                       &state) ||
+        !kda_is_kernel_va(etw->kernel, state))
+        return;
+    for (size_t i = 0; i < etw->silo_count; i++) {
+        if (etw->silos[i].state == state) {
+            if (!etw->silos[i].host)
+                etw->silos[i].job = job;
+            return;
+        }
+    }
+    (void)add_silo(etw, state, job);
+}
+
+static bool on_job(void *context, uint64_t link_va, bool readable)
+{
+    struct kda_etw *etw = context;
+    uint32_t at = kda_field_offset(etw->kernel, KDA_F_EJOB_JobLinks);
+    if (readable)
+        add_job(etw, link_va - at);
+    return true;
+}
+
+enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err)
+{
+    struct kda_kernel *kernel = etw->kernel;
+    enum kda_status status = find_host(etw, err);
+    if (status != KDA_OK)
+        return status;
+    if (!kda_has_field(kernel, KDA_F_EJOB_ServerSiloGlobals) || etw->silos[0].state == 0)
+        return KDA_OK;
+    uint64_t head = kda_symbol_va(kernel, KDA_SYM_PspJobList);
+    if (head && kda_has_field(kernel, KDA_F_EJOB_JobLinks))
+        (void)!kda_list_walk(kernel, head, KDA_MAX_PROCESSES, "jobs", on_job, etw, NULL, NULL);
+    /* Second witness: the jobs that processes name. */
+    const struct kda_process *processes;
+    size_t count;
+    if (kda_processes(kernel, &processes, &count, NULL) == KDA_OK) {
+        for (size_t i = 0; i < count; i++) {
+            if (processes[i].server_silo)
+                add_job(etw, processes[i].server_silo);
+            else if (processes[i].job && !kda_has_field(kernel, KDA_F_EPROCESS_ServerSilo))
+                add_job(etw, processes[i].job);
+        }
+    }
+    return KDA_OK;
+}
+
+struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
+{
+    if (state == 0)
+        return &etw->silos[0];
+    for (size_t i = 0; i < etw->silo_count; i++)
+        if (etw->silos[i].state == state)
+            return &etw->silos[i];
+    /* Only an object's back pointer names this state. It is one if its own back pointer closes the
+     * loop: state -> globals -> EtwSiloState. */
+    uint64_t globals, back;
+    if (kda_is_kernel_va(etw->kernel, state) &&
+        kda_read_field(etw->kernel, state, KDA_F_ETW_SILODRIVERSTATE_SiloGlobals, &globals, NULL) ==
+            KDA_OK &&
+        kda_read_field(etw->kernel, globals, KDA_F_ESERVERSILO_GLOBALS_EtwSiloState, &back, NULL) ==
+            KDA_OK &&
+        back == state) {
+        struct kda_etw_silo *silo = add_silo(etw, state, 0);
+        if (silo) {
+            kda_etw_read_sessions(etw, silo);
+            kda_etw_read_providers(etw, silo);
+        }
+        return silo;
+    }
+    return NULL;
+}
+
+const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
+                                                   const struct kda_process *process)
+{
+    uint64_t job = process->server_silo ? process->server_silo : process->job;
+    if (!process->readable)
+        return NULL;
+    if (job != 0)
+        for (size_t i = 0; i < etw->silo_count; i++)
+            if (etw->silos[i].job == job)
+                return &etw->silos[i];
+    return process->server_silo ? NULL : &etw->silos[0];
+}

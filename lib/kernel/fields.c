@@ -1,0 +1,97 @@
+/*
+ * fields.c - typed reads by field id.
+ */
+#include <string.h>
+
+#include "internal.h"
+
+#include "base/text.h"
+
+bool kda_has_field(const struct kda_kernel *kernel, enum kda_field_id field)
+{
+    return kernel->layout && kernel->layout->field[field].offset != KDA_NONE;
+}
+
+bool kda_has_symbol(const struct kda_kernel *kernel, enum kda_symbol_id symbol)
+{
+    return kernel->layout && kernel->layout->rva[symbol] != KDA_NONE;
+}
+
+uint64_t kda_symbol_va(const struct kda_kernel *kernel, enum kda_symbol_id symbol)
+{
+    return kda_has_symbol(kernel, symbol) ? kernel->info.base + kernel->layout->rva[symbol] : 0;
+}
+
+uint32_t kda_field_offset(const struct kda_kernel *kernel, enum kda_field_id field)
+{
+    return kernel->layout ? kernel->layout->field[field].offset : KDA_NONE;
+}
+
+enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object, enum kda_field_id field,
+                               uint64_t *ret, struct kda_error *err)
+{
+    if (!kda_has_field(kernel, field))
+        return err ? kda_fail(err, KDA_NO_SYMBOL, "kernel", "this build's layout has no %s",
+                              kda_field_name(field))
+                   : KDA_NO_SYMBOL;
+    const struct kda_field *f = &kernel->layout->field[field];
+    /* Rows from sources without sizes are used only for fields whose size callers know; a bit
+     * field always carries its unit. */
+    size_t size = f->size ? f->size : 8;
+    if (size > 8)
+        return kda_fail(err, KDA_USAGE, "kernel", "%s is no integer", kda_field_name(field));
+    uint8_t bytes[8] = {0};
+    enum kda_status status = kda_read(kernel, object + f->offset, bytes, size, err);
+    if (status != KDA_OK)
+        return status;
+    uint64_t value = kda_le64(bytes);
+    if (f->bits != 0) {
+        value >>= f->bit;
+        if (f->bits < 64)
+            value &= ((uint64_t)1 << f->bits) - 1;
+    }
+    *ret = value;
+    return KDA_OK;
+}
+
+enum kda_status kda_read_string(struct kda_kernel *kernel, uint64_t string_va, size_t max_bytes,
+                                const char **ret, struct kda_error *err)
+{
+    /* UNICODE_STRING: u16 Length, u16 MaximumLength, pointer at 8. Source: ntdef.h, all x64. */
+    uint8_t head[16];
+    enum kda_status status = kda_read(kernel, string_va, head, sizeof(head), err);
+    if (status != KDA_OK)
+        return status;
+    uint16_t length = kda_le16(head), maximum = kda_le16(head + 2);
+    uint64_t buffer = kda_le64(head + 8);
+    if (length == 0) {
+        *ret = "";
+        return KDA_OK;
+    }
+    if (length % 2 != 0 || length > maximum || (max_bytes && length > max_bytes))
+        return kda_fail_at(err, KDA_BAD_DATA, "kernel", string_va,
+                           "the string at 0x%016llx says length %u of %u",
+                           (unsigned long long)string_va, length, maximum);
+    if (!kda_is_kernel_va(kernel, buffer))
+        return kda_fail_at(err, KDA_BAD_DATA, "kernel", string_va,
+                           "the string at 0x%016llx has its text at 0x%016llx, no kernel address",
+                           (unsigned long long)string_va, (unsigned long long)buffer);
+    uint8_t stack[1024];
+    uint8_t *text = length <= sizeof(stack) ? stack : kda_calloc(length, 1);
+    if (!text)
+        return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory reading a string");
+    status = kda_read(kernel, buffer, text, length, err);
+    if (status == KDA_OK) {
+        size_t cap = KDA_UTF8_MAX(length / 2u) + 5;
+        char *out = kda_arena_alloc(&kernel->arena, cap);
+        if (out)
+            (void)kda_utf16_to_utf8(text, length / 2u, true, out, cap);
+        if (out)
+            *ret = out;
+        else
+            status = kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory reading a string");
+    }
+    if (text != stack)
+        kda_free(text);
+    return status;
+}

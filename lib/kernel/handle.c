@@ -1,0 +1,266 @@
+/*
+ * handle.c - handle tables and object types.
+ *
+ * Source: _HANDLE_TABLE.TableCode low bits = levels; pages of 256 entries of 16 bytes or 512
+ * pointers. Entries: Windows 7 keeps the header address with flags in the low three bits; later
+ * builds pack it into _HANDLE_TABLE_ENTRY.ObjectPointerBits (address >> 4, sign-extended from bit
+ * 47). docs/kernel.md has the details.
+ */
+#include <string.h>
+
+#include "internal.h"
+
+#define ENTRY_SIZE 16u
+#define ENTRIES_PER_PAGE 256u
+#define POINTERS_PER_PAGE 512u
+#define HEADER_SIZE 0x30u /* _OBJECT_HEADER.Body, 213 of 213 surveyed builds */
+#define MAX_TYPES 256u
+
+struct table_walk {
+    struct kda_kernel *kernel;
+    uint64_t table;
+    bool cid;
+    kda_handle_fn fn;
+    void *context;
+    uint64_t limit; /* first index that cannot be in use */
+    bool stopped, exhausted;
+};
+
+static bool decode(const struct table_walk *walk, const uint8_t *entry, struct kda_handle *handle)
+{
+    const struct kda_layout *layout = walk->kernel->layout;
+    const struct kda_field *packed = &layout->field[KDA_F_HANDLE_TABLE_ENTRY_ObjectPointerBits];
+    uint64_t low = kda_le64(entry), object;
+    if (packed->offset != KDA_NONE && packed->bits != 0) {
+        object = low >> packed->bit;
+        if (packed->bits < 64)
+            object &= ((uint64_t)1 << packed->bits) - 1;
+        object <<= 4;
+        if (object == 0)
+            return false;
+        unsigned top = packed->bits + 4u;
+        if (top < 64 && (object >> (top - 1) & 1))
+            object |= UINT64_MAX << top;
+        const struct kda_field *attr = &layout->field[KDA_F_HANDLE_TABLE_ENTRY_Attributes];
+        if (attr->offset != KDA_NONE && attr->bits != 0 && attr->bits < 8)
+            handle->attributes = (uint8_t)(low >> attr->bit & ((1u << attr->bits) - 1));
+        const struct kda_field *access = &layout->field[KDA_F_HANDLE_TABLE_ENTRY_GrantedAccessBits];
+        uint32_t mask = access->bits && access->bits < 32 ? (1u << access->bits) - 1 : UINT32_MAX;
+        handle->access = kda_le32(entry + 8) & mask;
+    } else {
+        object = low & ~(uint64_t)7;
+        if (object == 0)
+            return false;
+        handle->attributes = (uint8_t)(low & 7);
+        handle->access = kda_le32(entry + 8);
+    }
+    if (!kda_is_kernel_va(walk->kernel, object))
+        return false;
+    handle->header = walk->cid ? 0 : object;
+    handle->object = walk->cid ? object : object + HEADER_SIZE;
+    return true;
+}
+
+/* True while pages may still be read; false ends the walk with one gap. */
+static bool spend_page(struct table_walk *walk)
+{
+    if (walk->kernel->handle_pages < KDA_MAX_HANDLE_PAGES) {
+        walk->kernel->handle_pages++;
+        return true;
+    }
+    walk->exhausted = true;
+    kda_gaps_add(&walk->kernel->gaps, "handle_table", walk->table, KDA_LIMIT,
+                 "more than %u handle pages in the image; the rest was not read",
+                 KDA_MAX_HANDLE_PAGES);
+    return false;
+}
+
+static void walk_entries(struct table_walk *walk, uint64_t page_va, uint64_t first)
+{
+    uint8_t page[KDA_PAGE_SIZE];
+    if (first >= walk->limit || !spend_page(walk))
+        return;
+    struct kda_error why;
+    enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), &why);
+    if (status != KDA_OK) {
+        kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va, status,
+                     "handles 0x%llx to 0x%llx of the table at 0x%016llx",
+                     (unsigned long long)(first * 4),
+                     (unsigned long long)((first + ENTRIES_PER_PAGE - 1) * 4),
+                     (unsigned long long)walk->table);
+        return;
+    }
+    /* Handle 0 is the table's own entry. The first entry of a later page is used like any other;
+     * what is not a handle there decodes to no kernel address or to no object. */
+    for (unsigned i = first == 0; i < ENTRIES_PER_PAGE && first + i < walk->limit; i++) {
+        struct kda_handle handle;
+        memset(&handle, 0, sizeof(handle));
+        if (!decode(walk, page + (size_t)i * ENTRY_SIZE, &handle))
+            continue;
+        handle.value = (first + i) * 4;
+        handle.entry_va = page_va + (uint64_t)i * ENTRY_SIZE;
+        if (!walk->fn(walk->context, &handle)) {
+            walk->stopped = true;
+            return;
+        }
+    }
+}
+
+static void walk_level(struct table_walk *walk, uint64_t page_va, unsigned level, uint64_t first)
+{
+    if (level == 0) {
+        walk_entries(walk, page_va, first);
+        return;
+    }
+    uint8_t page[KDA_PAGE_SIZE];
+    if (!spend_page(walk))
+        return;
+    enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), NULL);
+    if (status != KDA_OK) {
+        kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va, status,
+                     "a pointer page of the table at 0x%016llx", (unsigned long long)walk->table);
+        return;
+    }
+    uint64_t span = level == 1 ? ENTRIES_PER_PAGE : ENTRIES_PER_PAGE * POINTERS_PER_PAGE;
+    for (unsigned i = 0; i < POINTERS_PER_PAGE && !walk->stopped && !walk->exhausted; i++) {
+        uint64_t next = kda_le64(page + (size_t)i * 8);
+        if (next == 0 || first + i * span >= walk->limit)
+            break;
+        if (!kda_is_kernel_va(walk->kernel, next) || (next & KDA_PAGE_MASK) != 0) {
+            kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va + i * 8u, KDA_BAD_DATA,
+                         "0x%016llx is no page of a handle table", (unsigned long long)next);
+            break;
+        }
+        walk_level(walk, next, level - 1, first + i * span);
+    }
+}
+
+enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint64_t table_va, bool cid,
+                                 kda_handle_fn fn, void *context, struct kda_error *err)
+{
+    uint64_t code, needing_pool;
+    enum kda_status status =
+        kda_read_field(kernel, table_va, KDA_F_HANDLE_TABLE_TableCode, &code, err);
+    if (status != KDA_OK)
+        return status;
+    unsigned level = (unsigned)(code & 3);
+    uint64_t page = code & ~(uint64_t)7;
+    if (level > 2 || !kda_is_kernel_va(kernel, page) || (page & KDA_PAGE_MASK) != 0)
+        return kda_fail_at(err, KDA_BAD_DATA, "kernel", table_va,
+                           "the handle table at 0x%016llx has table code 0x%llx",
+                           (unsigned long long)table_va, (unsigned long long)code);
+    struct table_walk walk = {kernel, table_va, cid, fn, context, UINT64_MAX, false, false};
+    /* NextHandleNeedingPool: the first handle value that has no page yet. A lying value must not
+     * hide handles: it is a bound only if it covers what the level can hold at least in part. */
+    if (kda_read_field(kernel, table_va, KDA_F_HANDLE_TABLE_NextHandleNeedingPool, &needing_pool,
+                       NULL) == KDA_OK &&
+        needing_pool >= ENTRIES_PER_PAGE * 4u && needing_pool % (ENTRIES_PER_PAGE * 4u) == 0)
+        walk.limit = needing_pool / 4;
+    walk_level(&walk, page, level, 0);
+    return KDA_OK;
+}
+
+/* ObHeaderCookie exists from Windows 10 on; earlier builds store the index plainly. */
+static enum kda_status read_cookie(struct kda_kernel *kernel, struct kda_error *err)
+{
+    uint8_t cookie[1];
+    enum kda_status status =
+        kda_read(kernel, kda_symbol_va(kernel, KDA_SYM_ObHeaderCookie), cookie, 1, err);
+    if (status != KDA_OK)
+        return status;
+    kernel->cookie = cookie[0];
+    kernel->cookie_read = true;
+    return KDA_OK;
+}
+
+enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va, uint8_t *type_index,
+                                struct kda_error *err)
+{
+    uint64_t stored;
+    enum kda_status status =
+        kda_read_field(kernel, header_va, KDA_F_OBJECT_HEADER_TypeIndex, &stored, err);
+    if (status != KDA_OK)
+        return status;
+    uint8_t index = (uint8_t)stored;
+    if (kda_has_symbol(kernel, KDA_SYM_ObHeaderCookie)) {
+        if (!kernel->cookie_read) {
+            status = read_cookie(kernel, err);
+            if (status != KDA_OK)
+                return status;
+        }
+        index = (uint8_t)(index ^ (uint8_t)(header_va >> 8) ^ kernel->cookie);
+    }
+    *type_index = index;
+    return KDA_OK;
+}
+
+/* Types that a global points at; the others are found by name in ObTypeIndexTable. */
+static const struct {
+    const char *name;
+    enum kda_symbol_id symbol;
+} type_globals[] = {
+    {"Process", KDA_SYM_PsProcessType},
+    {"Thread", KDA_SYM_PsThreadType},
+    {"EtwRegistration", KDA_SYM_EtwpRegistrationObjectType},
+    {"EtwConsumer", KDA_SYM_EtwpRealTimeConnectionObjectType},
+};
+
+static enum kda_status type_by_global(struct kda_kernel *kernel, const char *name, uint64_t *index,
+                                      struct kda_error *err)
+{
+    for (size_t i = 0; i < sizeof(type_globals) / sizeof(type_globals[0]); i++) {
+        uint8_t pointer[8];
+        uint64_t at = kda_symbol_va(kernel, type_globals[i].symbol);
+        if (strcmp(type_globals[i].name, name) != 0 || at == 0)
+            continue;
+        enum kda_status status = kda_read(kernel, at, pointer, sizeof(pointer), err);
+        if (status != KDA_OK)
+            return status;
+        return kda_read_field(kernel, kda_le64(pointer), KDA_F_OBJECT_TYPE_Index, index, err);
+    }
+    return KDA_ABSENT;
+}
+
+static enum kda_status type_by_name(struct kda_kernel *kernel, const char *name, uint64_t *index,
+                                    struct kda_error *err)
+{
+    uint64_t table = kda_symbol_va(kernel, KDA_SYM_ObTypeIndexTable);
+    uint32_t name_at = kda_field_offset(kernel, KDA_F_OBJECT_TYPE_Name);
+    if (table == 0 || name_at == KDA_NONE)
+        return kda_fail(err, KDA_NO_SYMBOL, "kernel", "ObTypeIndexTable is not known");
+    enum kda_status missing = KDA_ABSENT;
+    for (unsigned i = 2; i < MAX_TYPES; i++) {
+        uint8_t pointer[8];
+        const char *text;
+        enum kda_status status = kda_read(kernel, table + i * 8u, pointer, sizeof(pointer), err);
+        if (status != KDA_OK)
+            return status;
+        uint64_t type = kda_le64(pointer);
+        if (type == 0)
+            break;
+        status = kda_read_string(kernel, type + name_at, 256, &text, NULL);
+        if (status != KDA_OK)
+            missing = status; /* the wanted one may be behind this hole */
+        else if (strcmp(text, name) == 0)
+            return kda_read_field(kernel, type, KDA_F_OBJECT_TYPE_Index, index, err);
+    }
+    return kda_fail(err, missing, "kernel", "there is no object type \"%s\"", name);
+}
+
+enum kda_status kda_object_type_index(struct kda_kernel *kernel, const char *name,
+                                      uint8_t *type_index, struct kda_error *err)
+{
+    if (!kernel->layout)
+        return kda_fail(err, KDA_NO_SYMBOL, "kernel", "symbols are not loaded");
+    uint64_t index = 0;
+    enum kda_status status = type_by_global(kernel, name, &index, err);
+    if (status != KDA_OK)
+        status = type_by_name(kernel, name, &index, err);
+    if (status != KDA_OK)
+        return status;
+    if (index < 2 || index > UINT8_MAX)
+        return kda_fail(err, KDA_BAD_DATA, "kernel", "object type \"%s\" has index %llu", name,
+                        (unsigned long long)index);
+    *type_index = (uint8_t)index;
+    return KDA_OK;
+}

@@ -1,0 +1,93 @@
+/*
+ * internal.h - private to lib/kernel: the kernel handle and what its files share.
+ */
+#ifndef KDA_KERNEL_INTERNAL_H
+#define KDA_KERNEL_INTERNAL_H
+
+#include "kda/kernel.h"
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/map.h"
+
+/* Page cache: at most 16 MiB of pages, so that a run on any image stays small. */
+#define KDA_CACHE_PAGES 4096u
+#define KDA_CACHE_CHUNK 64u
+#define KDA_CACHE_BUCKETS 4096u
+#define KDA_TLB_ENTRIES 2048u
+
+/* Handle pages read in one run, over all tables: bounds the work that lying tables can cause. */
+#define KDA_MAX_HANDLE_PAGES 262144u
+
+struct kda_cache {
+    uint8_t *chunks[KDA_CACHE_PAGES / KDA_CACHE_CHUNK];
+    uint64_t pfn[KDA_CACHE_PAGES];
+    uint16_t next[KDA_CACHE_PAGES]; /* chain in a bucket, slot + 1 */
+    uint16_t bucket[KDA_CACHE_BUCKETS];
+    uint8_t used[KDA_CACHE_PAGES]; /* second chance */
+    uint32_t count, hand;
+    uint64_t misses;
+};
+
+struct kda_tlb_entry {
+    uint64_t root, page; /* va without offset; root 0 = free */
+    uint64_t pa;
+};
+
+struct kda_kernel {
+    struct kda_image *image;
+    struct kda_kernel_info info;
+    struct kda_kernel_options options;
+    struct kda_symbols *symbols;
+    const struct kda_layout *layout;
+    struct kda_gaps gaps;
+    struct kda_arena arena;
+    struct kda_cache *cache;
+    struct kda_tlb_entry *tlb;
+
+    bool modules_read;
+    struct kda_module *modules;
+    size_t module_count;
+
+    bool processes_read;
+    struct kda_process *processes;
+    size_t process_count;
+    struct kda_map process_by_va; /* va -> index + 1 */
+
+    uint32_t handle_pages; /* read so far, against KDA_MAX_HANDLE_PAGES */
+    bool cookie_read;
+    uint8_t cookie;
+};
+
+/* A page of the image through the cache; the pointer is good until the next call. */
+enum kda_status kda_space_page(struct kda_kernel *kernel, uint64_t pfn, const uint8_t **page,
+                               struct kda_error *err);
+/* Drops translations (after the root was chosen). */
+void kda_space_flush(struct kda_kernel *kernel);
+
+/* One page-table entry, interpreted. `va_bits` is the size mapped at this level, in bits. */
+enum kda_status kda_space_entry(struct kda_kernel *kernel, uint64_t table_pa, unsigned index,
+                                uint64_t *entry, struct kda_error *err);
+bool kda_pte_present(const struct kda_kernel *kernel, uint64_t entry, uint64_t *pa);
+
+/* PE image at `base` of the current root: is it a Windows kernel, and which. */
+struct kda_pe {
+    uint32_t timestamp, size, checksum;
+    uint16_t machine;
+    uint32_t export_rva, export_size, debug_rva, debug_size;
+};
+enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
+                            struct kda_error *err);
+enum kda_status kda_pe_kernel_id(struct kda_kernel *kernel, uint64_t base, struct kda_kernel_id *id,
+                                 struct kda_pe *pe, struct kda_error *err);
+/* Address of a named export, KDA_ABSENT if there is none. */
+enum kda_status kda_pe_export(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,
+                              const char *name, uint64_t *va, struct kda_error *err);
+
+/* Finds root and base: fills info.dtb, dtb_source, la57, base, id, machine. */
+enum kda_status kda_find_kernel(struct kda_kernel *kernel, struct kda_error *err);
+
+/* Facts that need symbols: debugger block, build number, processors. Never fails. */
+void kda_kernel_facts(struct kda_kernel *kernel);
+
+#endif

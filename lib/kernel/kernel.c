@@ -1,0 +1,222 @@
+/*
+ * kernel.c - the kernel handle: opening, symbols, facts of the machine.
+ */
+#include "kda/kernel.h"
+
+#include <string.h>
+
+#include "internal.h"
+
+#define KERNEL_ARENA_LIMIT ((size_t)256 << 20)
+
+/* Fixed address of KUSER_SHARED_DATA in every address space. Source: ntddk.h,
+ * KI_USER_SHARED_DATA; SystemTime (KSYSTEM_TIME: low, high1, high2) at 0x14 in all versions. */
+#define SHARED_DATA_VA 0xfffff78000000000u
+#define SHARED_SYSTEM_TIME 0x14u
+
+static void read_system_time(struct kda_kernel *kernel)
+{
+    const struct kda_image_info *image = kda_image_info(kernel->image);
+    if (image->system_time_100ns) {
+        kernel->info.system_time_100ns = image->system_time_100ns;
+        kernel->info.system_time_from_header = true;
+        return;
+    }
+    uint8_t time[12];
+    if (kda_read(kernel, SHARED_DATA_VA + SHARED_SYSTEM_TIME, time, sizeof(time), NULL) != KDA_OK)
+        return;
+    /* The writer stores high2, low, high1: equal halves mean that no update was under way. */
+    if (kda_le32(time + 4) == kda_le32(time + 8))
+        kernel->info.system_time_100ns = kda_le64(time);
+}
+
+static void read_build(struct kda_kernel *kernel, uint64_t va)
+{
+    uint8_t number[4];
+    if (kernel->info.build_va != 0 || va == 0 ||
+        kda_read(kernel, va, number, sizeof(number), NULL) != KDA_OK)
+        return;
+    /* High nibble: 0xf free build, 0xc checked build. Source: NtBuildNumber, ntddk.h. */
+    uint32_t build = kda_le32(number);
+    if ((build >> 28 != 0xf && build >> 28 != 0xc) || (build & 0xffff) < 1000)
+        return;
+    kernel->info.build = build & 0xffff;
+    kernel->info.build_va = va;
+}
+
+static void facts_without_symbols(struct kda_kernel *kernel)
+{
+    const struct kda_image_info *image = kda_image_info(kernel->image);
+    kernel->info.build = image->build;
+    kernel->info.cpus = image->cpus;
+    kernel->info.kdbg_va = image->kd_debugger_data_block;
+    read_system_time(kernel);
+    struct kda_pe pe;
+    uint64_t va;
+    if (kernel->info.build == 0 && kda_pe_read(kernel, kernel->info.base, &pe, NULL) == KDA_OK &&
+        kda_pe_export(kernel, kernel->info.base, &pe, "NtBuildNumber", &va, NULL) == KDA_OK)
+        read_build(kernel, va);
+}
+
+static uint64_t rotate_left(uint64_t x, unsigned by)
+{
+    by &= 63;
+    return by ? x << by | x >> (64 - by) : x;
+}
+
+static uint64_t swap_bytes(uint64_t x)
+{
+    uint8_t b[8];
+    kda_put_le64(b, x);
+    return kda_be64(b);
+}
+
+static bool read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret)
+{
+    uint8_t bytes[8];
+    if (va == 0 || kda_read(kernel, va, bytes, sizeof(bytes), NULL) != KDA_OK)
+        return false;
+    *ret = kda_le64(bytes);
+    return true;
+}
+
+static bool is_kdbg(const struct kda_kernel *kernel, uint64_t tag, uint64_t base)
+{
+    return (uint32_t)tag == 0x4742444bu /* "KDBG" */ && base == kernel->info.base;
+}
+
+/* Source of the encoding: docs/kernel.md. The data decide, not the version. */
+static void read_kdbg(struct kda_kernel *kernel)
+{
+    struct kda_kernel_info *info = &kernel->info;
+    uint64_t va = kda_symbol_va(kernel, KDA_SYM_KdDebuggerDataBlock);
+    if (info->kdbg_va == 0)
+        info->kdbg_va = va;
+    uint64_t tag, base, never, always;
+    if (!read_u64(kernel, info->kdbg_va ? info->kdbg_va + 0x10 : 0, &tag) ||
+        !read_u64(kernel, info->kdbg_va + 0x18, &base)) {
+        info->kdbg_va = 0;
+        return;
+    }
+    if (is_kdbg(kernel, tag, base)) {
+        info->kdbg_decoded = true;
+        return;
+    }
+    uint64_t flag_va = kda_symbol_va(kernel, KDA_SYM_KdpDataBlockEncoded);
+    if (!read_u64(kernel, kda_symbol_va(kernel, KDA_SYM_KiWaitNever), &never) ||
+        !read_u64(kernel, kda_symbol_va(kernel, KDA_SYM_KiWaitAlways), &always) || flag_va == 0) {
+        info->kdbg_va = 0;
+        return;
+    }
+    uint64_t plain[2] = {tag, base};
+    for (unsigned i = 0; i < 2; i++)
+        plain[i] =
+            swap_bytes(rotate_left(plain[i] ^ never, (unsigned)(never & 0xff)) ^ flag_va) ^ always;
+    info->kdbg_encoded = is_kdbg(kernel, plain[0], plain[1]);
+    info->kdbg_decoded = info->kdbg_encoded;
+    if (!info->kdbg_encoded)
+        info->kdbg_va = 0; /* neither form: not a block */
+}
+
+void kda_kernel_facts(struct kda_kernel *kernel)
+{
+    uint64_t cpus;
+    if (kernel->info.build == 0)
+        read_build(kernel, kda_symbol_va(kernel, KDA_SYM_NtBuildNumber));
+    if (kernel->info.cpus == 0 &&
+        read_u64(kernel, kda_symbol_va(kernel, KDA_SYM_KeNumberProcessors), &cpus)) {
+        uint32_t count = (uint32_t)cpus;
+        if (count >= 1 && count <= 2048)
+            kernel->info.cpus = count;
+    }
+    read_kdbg(kernel);
+}
+
+enum kda_status kda_kernel_open(struct kda_image *image, const struct kda_kernel_options *options,
+                                struct kda_kernel **ret, struct kda_error *err)
+{
+    const struct kda_image_info *info = kda_image_info(image);
+    if (info->kind == KDA_IMAGE_TRIAGE)
+        return kda_fail(err, KDA_UNSUPPORTED, "kernel",
+                        "this is a triage dump (DumpType 4): it holds no tracing memory; take a "
+                        "live kernel dump (Task Manager, System process) or a full memory image");
+    struct kda_kernel *kernel = kda_calloc(1, sizeof(*kernel));
+    if (!kernel)
+        return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory opening the kernel");
+    kernel->image = image;
+    if (options)
+        kernel->options = *options;
+    kda_gaps_init(&kernel->gaps);
+    kda_arena_init(&kernel->arena, KERNEL_ARENA_LIMIT);
+    kda_map_init(&kernel->process_by_va);
+    kernel->cache = kda_calloc(1, sizeof(*kernel->cache));
+    kernel->tlb = kda_calloc(KDA_TLB_ENTRIES, sizeof(*kernel->tlb));
+    enum kda_status status;
+    if (kernel->cache && kernel->tlb)
+        status = kda_find_kernel(kernel, err);
+    else
+        status = kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory opening the kernel");
+    if (status != KDA_OK) {
+        kda_kernel_close(kernel);
+        return status;
+    }
+    facts_without_symbols(kernel);
+    *ret = kernel;
+    return KDA_OK;
+}
+
+void kda_kernel_close(struct kda_kernel *kernel)
+{
+    if (!kernel)
+        return;
+    if (kernel->cache)
+        for (size_t i = 0; i < KDA_CACHE_PAGES / KDA_CACHE_CHUNK; i++)
+            kda_free(kernel->cache->chunks[i]);
+    kda_free(kernel->cache);
+    kda_free(kernel->tlb);
+    kda_free(kernel->modules);
+    kda_free(kernel->processes);
+    kda_map_deinit(&kernel->process_by_va);
+    kda_arena_deinit(&kernel->arena);
+    kda_gaps_deinit(&kernel->gaps);
+    kda_symbols_free(kernel->symbols);
+    kda_free(kernel);
+}
+
+const struct kda_kernel_info *kda_kernel_info(const struct kda_kernel *kernel)
+{
+    return &kernel->info;
+}
+
+struct kda_gaps *kda_kernel_gaps(struct kda_kernel *kernel)
+{
+    return &kernel->gaps;
+}
+
+enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel, struct kda_error *err)
+{
+    if (kernel->symbols)
+        return KDA_OK;
+    enum kda_status status =
+        kda_symbols_find(&kernel->info.id, &kernel->options.symbols, &kernel->symbols, err);
+    if (status != KDA_OK)
+        return status;
+    kernel->layout = kda_symbols_layout(kernel->symbols);
+    kda_kernel_facts(kernel);
+    return KDA_OK;
+}
+
+const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel)
+{
+    return kernel->symbols;
+}
+
+const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel)
+{
+    return kernel->layout;
+}
+
+uint64_t kda_kernel_pages_touched(const struct kda_kernel *kernel)
+{
+    return kernel->cache->misses;
+}

@@ -1,0 +1,84 @@
+/*
+ * csv.c - RFC 4180 with a heading line. Text cells that a spreadsheet would run as a formula get a
+ * leading apostrophe; control characters are shown as \x1b, so a record is always one line.
+ * Where one report holds several kinds (map), each kind starts with its own heading line after an
+ * empty line.
+ */
+#include "writer.h"
+
+#include <string.h>
+
+static void put_field(struct kda_report *report, const char *text, size_t size, bool is_text)
+{
+    /* Numbers may start with '-': only what came from memory as text can be a formula. */
+    bool formula = is_text && size > 0 && strchr("=+-@", text[0]) != NULL;
+    bool quote = false;
+    for (size_t i = 0; i < size && !quote; i++)
+        quote = text[i] == ',' || text[i] == '"' || text[i] == '\n' || text[i] == '\r';
+    if (quote)
+        kda_out(report, "\"", 1);
+    if (formula)
+        kda_out(report, "'", 1);
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '"')
+            kda_out(report, "\"", 1);
+        kda_out(report, text + i, 1);
+    }
+    if (quote)
+        kda_out(report, "\"", 1);
+}
+
+static void put_heading(struct kda_report *report, const struct kda_columns *columns)
+{
+    bool first = true;
+    for (size_t i = 0; i < columns->count; i++) {
+        if (columns->items[i].flags & KDA_COLUMN_TEXT_ONLY)
+            continue;
+        if (!first)
+            kda_out(report, ",", 1);
+        first = false;
+        kda_out_text(report, columns->items[i].path);
+    }
+    kda_out_text(report, "\r\n");
+}
+
+static void row_csv(struct kda_report *report, const struct kda_row *row)
+{
+    const struct kda_columns *columns = kda_columns_of(row->kind);
+    if (!report->started || report->last != row->kind) {
+        if (report->started)
+            kda_out_text(report, "\r\n");
+        put_heading(report, columns);
+    }
+    struct kda_text cell = {0};
+    bool first = true;
+    for (size_t i = 0; i < columns->count; i++) {
+        const struct kda_column *column = &columns->items[i];
+        if (column->flags & KDA_COLUMN_TEXT_ONLY)
+            continue;
+        if (!first)
+            kda_out(report, ",", 1);
+        first = false;
+        cell.size = 0;
+        kda_cell(row, column, false, &cell);
+        const struct kda_token *token = kda_row_find(row, column->path);
+        bool is_number = token && (token->type == KDA_TOKEN_INT || token->type == KDA_TOKEN_UINT);
+        put_field(report, cell.bytes, cell.size, !is_number);
+    }
+    kda_out_text(report, "\r\n");
+    if (cell.failed)
+        kda_report_fail(report, KDA_NO_MEMORY);
+    kda_text_deinit(&cell);
+}
+
+static void nothing(struct kda_report *report)
+{
+    (void)report;
+}
+
+const struct kda_report_ops kda_report_csv = {
+    .format = {"csv", "RFC 4180 with a heading line; nested lists joined into one cell"},
+    .begin = nothing,
+    .row = row_csv,
+    .end = nothing,
+};

@@ -1,0 +1,290 @@
+/*
+ * rows_info.c - rows about the image, its symbols, the program's tables, and gaps.
+ */
+#include "writer.h"
+
+#include <stdio.h>
+
+#include "text.h"
+
+static const char *const dtb_sources[] = {
+    [KDA_DTB_OPTION] = "option",     [KDA_DTB_HEADER] = "header", [KDA_DTB_CPU] = "cpu",
+    [KDA_DTB_LOW_STUB] = "low_stub", [KDA_DTB_SCAN] = "scan",
+};
+
+static void put_nonzero(struct kda_row *row, const char *key, uint64_t value)
+{
+    if (value != 0)
+        kda_put_uint(row, key, value);
+}
+
+/* PE machine. Source: PE format, "Machine Types". */
+static void put_machine(struct kda_row *row, uint32_t machine)
+{
+    if (machine == 0x8664)
+        kda_put_text(row, "machine", "x64");
+    else if (machine == 0xaa64)
+        kda_put_text(row, "machine", "arm64");
+    else if (machine == 0x14c)
+        kda_put_text(row, "machine", "x86");
+    else if (machine != 0)
+        kda_put_text(row, "machine", "other");
+}
+
+static void put_kernel_id(struct kda_row *row, const struct kda_kernel_id *id)
+{
+    if (id->has_pdb) {
+        kda_put_text(row, "pdb_name", id->pdb_name);
+        kda_put_guid(row, "pdb_guid", id->pdb_guid);
+        kda_put_uint(row, "pdb_age", id->pdb_age);
+    }
+    if (id->has_pe) {
+        kda_put_hex(row, "pe_timestamp", id->pe_timestamp);
+        kda_put_uint(row, "pe_size", id->pe_size);
+    }
+}
+
+static void put_symbol_counts(struct kda_row *row, const struct kda_symbols_info *symbols)
+{
+    kda_put_uint(row, "symbols_found", symbols->symbols_found);
+    kda_put_uint(row, "symbols_total", symbols->symbols_total);
+    kda_put_uint(row, "fields_found", symbols->fields_found);
+    kda_put_uint(row, "fields_total", symbols->fields_total);
+}
+
+static void put_image(struct kda_row *row, const struct kda_image_info *image)
+{
+    kda_put_text(row, "format", image->format);
+    kda_put_text(row, "title", image->title);
+    kda_put_text(row, "kind", image->kind == KDA_IMAGE_TRIAGE ? "triage" : "physical");
+    kda_put_uint(row, "size", image->file_size);
+    if (image->kind == KDA_IMAGE_PHYSICAL) {
+        kda_put_uint(row, "pages", image->page_count);
+        kda_put_hex(row, "max_pa", image->max_pa);
+    }
+    put_nonzero(row, "dump_type", image->dump_type);
+}
+
+#define VERSION_TEXT 24
+
+/* "10.0.26100" from a build number. Source: the version each Windows reports for itself; every
+ * build from 10240 on is 10.0. */
+static const char *version_text(uint32_t build, char out[VERSION_TEXT])
+{
+    const char *family = build >= 10240  ? "10.0"
+                         : build >= 9600 ? "6.3"
+                         : build >= 9200 ? "6.2"
+                         : build >= 7600 ? "6.1"
+                         : build >= 6000 ? "6.0"
+                                         : NULL;
+    if (!family)
+        return NULL;
+    (void)snprintf(out, VERSION_TEXT, "%s.%u", family, build);
+    return out;
+}
+
+/* Kernel facts where a kernel was found, else what the file's header says. `scratch` lives until
+ * the row is emitted. */
+static void put_machine_facts(struct kda_row *row, const struct kda_report_facts *facts,
+                              char scratch[VERSION_TEXT])
+{
+    const struct kda_image_info *image = facts->image;
+    const struct kda_kernel_info *kernel = facts->kernel;
+    uint32_t build = kernel && kernel->build ? kernel->build : image->build;
+    if (facts->symbols && facts->symbols->version)
+        kda_put_text(row, "version", facts->symbols->version);
+    else
+        kda_put_text(row, "version", version_text(build, scratch));
+    put_nonzero(row, "build", build);
+    put_machine(row, kernel && kernel->machine ? kernel->machine : image->machine);
+    put_nonzero(row, "cpus", kernel && kernel->cpus ? kernel->cpus : image->cpus);
+    if (kernel && kernel->system_time_100ns) {
+        kda_put_time(row, "capture_time", kernel->system_time_100ns);
+        kda_put_text(row, "capture_time_source",
+                     kernel->system_time_from_header ? "header" : "shared_user_page");
+    } else if (image->system_time_100ns) {
+        kda_put_time(row, "capture_time", image->system_time_100ns);
+        kda_put_text(row, "capture_time_source", "header");
+    }
+    kda_put_address(row, "kernel_base", kernel ? kernel->base : image->kernel_base);
+}
+
+static void put_kernel(struct kda_row *row, const struct kda_kernel_info *kernel)
+{
+    kda_put_hex(row, "dtb", kernel->dtb);
+    if ((unsigned)kernel->dtb_source < sizeof(dtb_sources) / sizeof(dtb_sources[0]))
+        kda_put_text(row, "dtb_source", dtb_sources[kernel->dtb_source]);
+    kda_put_bool(row, "la57", kernel->la57);
+    put_kernel_id(row, &kernel->id);
+    if (kernel->kdbg_va) {
+        kda_put_hex(row, "kdbg", kernel->kdbg_va);
+        kda_put_text(row, "kdbg_state",
+                     !kernel->kdbg_encoded  ? "plain"
+                     : kernel->kdbg_decoded ? "decoded"
+                                            : "encoded");
+    }
+}
+
+/* A driver of a triage dump that starts where the kernel starts is the kernel: its PE identity. */
+static void put_triage_id(struct kda_row *row, const struct kda_image_info *image)
+{
+    for (size_t i = 0; i < image->driver_count; i++) {
+        const struct kda_image_driver *driver = &image->drivers[i];
+        if (image->kernel_base == 0 || driver->base != image->kernel_base)
+            continue;
+        kda_put_hex(row, "pe_timestamp", driver->timestamp);
+        kda_put_uint(row, "pe_size", driver->size);
+        return;
+    }
+}
+
+static void put_triage(struct kda_row *row, const struct kda_image_info *image)
+{
+    if (image->process_name || image->process_va) {
+        kda_put_object(row, "process");
+        kda_put_text(row, "name", image->process_name);
+        if (image->has_process_pid)
+            kda_put_uint(row, "pid", image->process_pid);
+        kda_put_address(row, "va", image->process_va);
+        kda_put_end(row);
+    }
+    if (image->driver_count == 0)
+        return;
+    kda_put_uint(row, "driver_count", image->driver_count);
+    kda_put_array(row, "drivers");
+    for (size_t i = 0; i < image->driver_count; i++) {
+        const struct kda_image_driver *driver = &image->drivers[i];
+        kda_put_object(row, NULL);
+        kda_put_text(row, "name", driver->name);
+        kda_put_hex(row, "base", driver->base);
+        kda_put_uint(row, "size", driver->size);
+        kda_put_hex(row, "timestamp", driver->timestamp);
+        kda_put_uint(row, "checksum", driver->checksum);
+        kda_put_end(row);
+    }
+    kda_put_end(row);
+}
+
+static void put_bugcheck(struct kda_row *row, const struct kda_image_info *image)
+{
+    if (!image->has_bugcheck)
+        return;
+    kda_put_object(row, "bugcheck");
+    kda_put_hex(row, "code", image->bugcheck);
+    kda_put_array(row, "args");
+    for (size_t i = 0; i < 4; i++)
+        kda_put_hex(row, NULL, image->bugcheck_args[i]);
+    kda_put_end(row);
+    kda_put_end(row);
+}
+
+void kda_report_info(struct kda_report *report, const struct kda_report_facts *facts)
+{
+    char scratch[VERSION_TEXT];
+    struct kda_row *row = kda_report_row(report, KDA_ROW_INFO);
+    put_image(row, facts->image);
+    put_machine_facts(row, facts, scratch);
+    if (facts->kernel)
+        put_kernel(row, facts->kernel);
+    else
+        put_triage_id(row, facts->image);
+    kda_put_text(row, "kernel_missing", facts->kernel_missing);
+    if (facts->symbols) {
+        kda_put_text(row, "symbol_source", facts->symbols->source);
+        kda_put_text(row, "symbol_origin", facts->symbols->origin);
+        put_symbol_counts(row, facts->symbols);
+    }
+    kda_put_text(row, "symbols_missing", facts->symbols_missing);
+    put_bugcheck(row, facts->image);
+    put_triage(row, facts->image);
+    kda_put_array(row, "warnings");
+    for (size_t i = 0; i < facts->image->warning_count; i++)
+        kda_put_text(row, NULL, facts->image->warnings[i]);
+    kda_put_end(row);
+    kda_put_array(row, "features");
+    kda_put_text(row, NULL, "profile");
+    kda_put_text(row, NULL, "pdb");
+    if (kda_symbols_have_isf())
+        kda_put_text(row, NULL, "isf");
+    if (kda_symbols_have_download())
+        kda_put_text(row, NULL, "download");
+    kda_put_end(row);
+    kda_put_uint(row, "gap_count", facts->gaps);
+    kda_report_emit(report);
+}
+
+#define ISF_NAME_TEXT (KDA_PDB_NAME_MAX + 80)
+
+/* "windows/ntkrnlmp.pdb/8E33...B3-1.json.xz". Source: the folder layout of Volatility 3. */
+static const char *isf_name(const struct kda_kernel_id *id, char out[ISF_NAME_TEXT])
+{
+    char guid[KDA_GUID_TEXT], plain[33];
+    size_t used = 0;
+    kda_guid_text(id->pdb_guid, guid);
+    for (const char *c = guid; *c && used < sizeof(plain) - 1; c++)
+        if (*c != '{' && *c != '}' && *c != '-')
+            plain[used++] = (char)(*c >= 'a' ? *c - 'a' + 'A' : *c);
+    plain[used] = '\0';
+    (void)snprintf(out, ISF_NAME_TEXT, "windows/%.*s/%s-%u.json.xz", (int)KDA_PDB_NAME_MAX,
+                   id->pdb_name, plain, id->pdb_age);
+    return out;
+}
+
+void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols)
+{
+    char store[KDA_PDB_NAME_MAX * 2 + 64] = "", isf[ISF_NAME_TEXT];
+    struct kda_row *row = kda_report_row(report, KDA_ROW_SYMBOLS);
+    put_kernel_id(row, symbols->id);
+    if (symbols->id->has_pdb) {
+        kda_symbols_store_path(symbols->id, store, sizeof(store));
+        kda_put_text(row, "store_path", store);
+        kda_put_text(row, "isf_name", isf_name(symbols->id, isf));
+    }
+    kda_put_bool(row, "found", symbols->found != NULL);
+    if (symbols->found) {
+        kda_put_text(row, "source", symbols->found->source);
+        kda_put_text(row, "origin", symbols->found->origin);
+        kda_put_text(row, "version", symbols->found->version);
+        put_symbol_counts(row, symbols->found);
+    }
+    kda_put_text(row, "fetched", symbols->fetched);
+    kda_put_text(row, "missing", symbols->missing);
+    kda_report_emit(report);
+}
+
+void kda_report_format_row(struct kda_report *report, const char *table, const char *name,
+                           const char *title, bool usable, const char *advice)
+{
+    struct kda_row *row = kda_report_row(report, KDA_ROW_FORMAT);
+    kda_put_text(row, "table", table);
+    kda_put_text(row, "name", name);
+    kda_put_text(row, "title", title);
+    kda_put_bool(row, "usable", usable);
+    kda_put_text(row, "advice", advice);
+    kda_report_emit(report);
+}
+
+void kda_report_gap(struct kda_report *report, const struct kda_gap *gap)
+{
+    struct kda_row *row = kda_report_row(report, KDA_ROW_GAP);
+    kda_put_text(row, "what", gap->what);
+    kda_put_hex(row, "va", gap->va);
+    kda_put_text(row, "reason", kda_status_name(gap->reason));
+    kda_put_text(row, "text", gap->text);
+    kda_report_emit(report);
+}
+
+void kda_report_gaps(struct kda_report *report, const struct kda_gaps *gaps)
+{
+    for (size_t i = 0; i < gaps->count; i++)
+        kda_report_gap(report, &gaps->items[i]);
+    if (gaps->dropped == 0)
+        return;
+    char text[96];
+    (void)snprintf(text, sizeof(text), "%zu more gaps were counted but not kept", gaps->dropped);
+    struct kda_row *row = kda_report_row(report, KDA_ROW_GAP);
+    kda_put_text(row, "what", "gap_list");
+    kda_put_text(row, "reason", kda_status_name(KDA_LIMIT));
+    kda_put_text(row, "text", text);
+    kda_report_emit(report);
+}

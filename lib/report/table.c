@@ -1,0 +1,207 @@
+/*
+ * table.c - text for people: one table per row kind, widths taken from the rows, numbers to the
+ * right, wide names last. Rows wait here until their kind ends, because a column is as wide as its
+ * widest cell.
+ */
+#include "writer.h"
+
+#include <string.h>
+
+#include "alloc.h"
+
+#define COLUMNS_MAX 48u
+/* A cell wider than this sticks out instead of pushing every other row to the right, so that one
+ * hostile name costs one ugly line and no memory. */
+#define PAD_MAX 48u
+
+struct kda_table {
+    struct kda_text cells; /* NUL-terminated cells, row by row */
+    size_t rows;
+    enum kda_row_kind kind;
+    size_t width[COLUMNS_MAX];
+    bool any[COLUMNS_MAX];     /* a cell with text */
+    bool foreign[COLUMNS_MAX]; /* a cell that is not "host" */
+};
+
+static bool shown(const struct kda_report *report, const struct kda_column *column, size_t i)
+{
+    const struct kda_table *table = report->table;
+    if (column->flags & KDA_COLUMN_CSV_ONLY)
+        return false;
+    if ((column->flags & KDA_COLUMN_HIDE_HOST) && !table->foreign[i])
+        return false;
+    return table->any[i] || !(column->flags & KDA_COLUMN_OPTIONAL);
+}
+
+static void pad(struct kda_text *line, size_t from, size_t to)
+{
+    for (; from < to; from++)
+        kda_text_add(line, " ", 1);
+}
+
+static void add_cell(struct kda_text *line, const char *cell, size_t width, bool right, bool first)
+{
+    size_t columns = kda_columns(cell, strlen(cell));
+    if (!first)
+        kda_text_adds(line, "  ");
+    if (right)
+        pad(line, columns, width);
+    kda_text_adds(line, cell);
+    if (!right)
+        pad(line, columns, width);
+}
+
+static void put_lines(struct kda_report *report, const struct kda_columns *columns)
+{
+    struct kda_table *table = report->table;
+    struct kda_text line = {0};
+    const char *cell = table->cells.bytes;
+    for (size_t r = 0; r <= table->rows; r++) {
+        bool first = true;
+        line.size = 0;
+        for (size_t i = 0; i < columns->count; i++) {
+            const struct kda_column *column = &columns->items[i];
+            const char *text = r == 0 ? column->heading : cell;
+            if (r > 0)
+                cell += strlen(cell) + 1;
+            if (!shown(report, column, i))
+                continue;
+            add_cell(&line, text, table->width[i], (column->flags & KDA_COLUMN_RIGHT) != 0, first);
+            first = false;
+        }
+        kda_out_line(report, line.bytes ? line.bytes : "", line.size,
+                     r == 0 ? KDA_STYLE_HEAD : KDA_STYLE_NONE);
+    }
+    if (line.failed)
+        kda_report_fail(report, KDA_NO_MEMORY);
+    kda_text_deinit(&line);
+}
+
+static void flush_table(struct kda_report *report)
+{
+    struct kda_table *table = report->table;
+    if (!table || table->rows == 0)
+        return;
+    const struct kda_columns *columns = kda_columns_of(table->kind);
+    for (size_t i = 0; i < columns->count; i++) {
+        size_t heading = kda_columns(columns->items[i].heading, strlen(columns->items[i].heading));
+        if (table->width[i] < heading)
+            table->width[i] = heading;
+    }
+    if (table->cells.failed)
+        kda_report_fail(report, KDA_NO_MEMORY);
+    else
+        put_lines(report, columns);
+    table->cells.size = 0;
+    table->rows = 0;
+    memset(table->width, 0, sizeof(table->width));
+    memset(table->any, 0, sizeof(table->any));
+    memset(table->foreign, 0, sizeof(table->foreign));
+}
+
+#define NAME_WIDTH 19u
+
+static void put_named(struct kda_report *report, const char *name, struct kda_text *value)
+{
+    struct kda_text line = {0};
+    add_cell(&line, name, NAME_WIDTH, false, true);
+    kda_text_adds(&line, " ");
+    kda_text_add(&line, value->bytes ? value->bytes : "", value->size);
+    kda_out_line(report, line.bytes ? line.bytes : "", line.size, KDA_STYLE_NONE);
+    if (line.failed || value->failed)
+        kda_report_fail(report, KDA_NO_MEMORY);
+    kda_text_deinit(&line);
+    value->size = 0;
+}
+
+/* "Name   value" lines. */
+static void put_vertical(struct kda_report *report, const struct kda_row *row)
+{
+    const struct kda_columns *columns = kda_columns_of(row->kind);
+    struct kda_text value = {0};
+    for (size_t i = 0; i < columns->count; i++) {
+        const struct kda_column *column = &columns->items[i];
+        const struct kda_token *token = kda_row_find(row, column->path);
+        /* A total is shown behind the count it belongs to. */
+        if (!token || (column->flags & (KDA_COLUMN_CSV_ONLY | KDA_COLUMN_TOTAL)) ||
+            ((column->flags & KDA_COLUMN_VERBOSE) && !report->options.verbose))
+            continue;
+        if (token->type == KDA_TOKEN_ARRAY && (column->flags & KDA_COLUMN_LINES)) {
+            const char *name = column->heading;
+            const struct kda_token *item = token + 1;
+            for (; item->type != KDA_TOKEN_END; item = kda_token_next(row, item), name = "") {
+                kda_cell_item(row, item, column, true, &value);
+                put_named(report, name, &value);
+            }
+            continue;
+        }
+        kda_cell(row, column, true, &value);
+        if (i + 1 < columns->count && (columns->items[i + 1].flags & KDA_COLUMN_TOTAL)) {
+            kda_text_adds(&value, " of ");
+            kda_cell(row, &columns->items[i + 1], true, &value);
+        }
+        put_named(report, column->heading, &value);
+    }
+    kda_text_deinit(&value);
+}
+
+static void keep_row(struct kda_table *table, const struct kda_row *row)
+{
+    const struct kda_columns *columns = kda_columns_of(row->kind);
+    struct kda_text *cells = &table->cells;
+    for (size_t i = 0; i < columns->count; i++) {
+        const struct kda_column *column = &columns->items[i];
+        size_t start = cells->size;
+        if (!(column->flags & KDA_COLUMN_CSV_ONLY))
+            kda_cell(row, column, true, cells);
+        size_t size = cells->size - start;
+        const char *cell = size ? cells->bytes + start : "";
+        size_t width = kda_columns(cell, size);
+        if (width > PAD_MAX)
+            width = PAD_MAX;
+        if (table->width[i] < width)
+            table->width[i] = width;
+        table->any[i] |= size > 0;
+        table->foreign[i] |= size > 0 && !(size == 4 && memcmp(cell, "host", 4) == 0);
+        kda_text_add(cells, "", 1); /* the NUL that ends the cell */
+    }
+    table->rows++;
+}
+
+static void begin_text(struct kda_report *report)
+{
+    report->table = kda_calloc(1, sizeof(*report->table));
+    if (!report->table)
+        kda_report_fail(report, KDA_NO_MEMORY);
+}
+
+static void row_text(struct kda_report *report, const struct kda_row *row)
+{
+    struct kda_table *table = report->table;
+    if (report->started && report->last != row->kind) {
+        flush_table(report);
+        kda_out(report, "\n", 1);
+    }
+    if (kda_columns_of(row->kind)->vertical) {
+        put_vertical(report, row);
+        return;
+    }
+    table->kind = row->kind;
+    keep_row(table, row);
+}
+
+static void end_text(struct kda_report *report)
+{
+    flush_table(report);
+    if (report->table)
+        kda_text_deinit(&report->table->cells);
+    kda_free(report->table);
+    report->table = NULL;
+}
+
+const struct kda_report_ops kda_report_text = {
+    .format = {"text", "tables and views for people"},
+    .begin = begin_text,
+    .row = row_text,
+    .end = end_text,
+};

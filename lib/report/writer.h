@@ -1,0 +1,115 @@
+/*
+ * writer.h - what the writers of lib/report share: the buffered sink, escaping, column tables.
+ */
+#ifndef KDA_REPORT_WRITER_H
+#define KDA_REPORT_WRITER_H
+
+#include "kda/report.h"
+#include "ops.h"
+#include "row.h"
+
+struct kda_table;
+
+struct kda_report {
+    const struct kda_report_ops *ops;
+    struct kda_report_options options;
+    kda_write_fn write;
+    void *context;
+    enum kda_status status; /* first failure; sticks */
+    struct kda_row row;     /* reused by every row */
+    uint64_t counts[KDA_ROW_KINDS];
+    uint64_t skipped;
+    struct kda_table *table; /* text writer: rows waiting for their column widths */
+    bool started;            /* a row, or its heading, was written */
+    bool in_gaps;            /* json writer: the second array is open */
+    enum kda_row_kind last;  /* kind of the row before, valid if started */
+    size_t used;
+    char buffer[16384];
+};
+
+/* ---- sink ---- */
+void kda_out(struct kda_report *report, const char *bytes, size_t size);
+void kda_out_text(struct kda_report *report, const char *text);
+void kda_out_repeat(struct kda_report *report, char c, size_t count);
+void kda_report_fail(struct kda_report *report, enum kda_status status);
+
+/* ---- text on a terminal ---- */
+
+/* Growing bytes, for cells and lines. */
+struct kda_text {
+    char *bytes; /* NUL-terminated once anything was added */
+    size_t size, capacity;
+    bool failed;
+};
+void kda_text_deinit(struct kda_text *text);
+void kda_text_add(struct kda_text *text, const char *bytes, size_t size);
+void kda_text_adds(struct kda_text *text, const char *string);
+void kda_text_addf(struct kda_text *text, const char *fmt, ...) KDA_PRINTF(2, 3);
+/* Adds `bytes` with everything that could move a cursor or hide a character made visible. */
+void kda_text_add_escaped(struct kda_text *text, const char *bytes, size_t size);
+
+/* One character of escaped text: its bytes and how many terminal columns it takes. */
+size_t kda_next_char(const char *text, size_t left, unsigned *columns);
+size_t kda_columns(const char *text, size_t size);
+
+/* SGR sequences; empty without colour. */
+enum kda_style { KDA_STYLE_NONE, KDA_STYLE_HEAD, KDA_STYLE_NAME, KDA_STYLE_DIM, KDA_STYLE_WARN };
+/* Writes one line of `text`, cut with an ellipsis to the terminal's width. */
+void kda_out_line(struct kda_report *report, const char *text, size_t size, enum kda_style style);
+
+/* ---- columns: how a row becomes cells (csv and text) ---- */
+
+enum {
+    KDA_COLUMN_RIGHT = 1,     /* text: a number */
+    KDA_COLUMN_CSV_ONLY = 2,  /* not shown in text */
+    KDA_COLUMN_TEXT_ONLY = 4, /* not in csv */
+    KDA_COLUMN_HIDE_HOST = 8, /* text: left out when every cell is "host" */
+    KDA_COLUMN_KIB = 16,      /* text: bytes shown as KiB */
+    KDA_COLUMN_OPTIONAL = 32, /* text: left out when every cell is empty */
+    KDA_COLUMN_COUNT = 64,    /* text: number of items */
+    KDA_COLUMN_VERBOSE = 128, /* text: only when options.verbose */
+    KDA_COLUMN_TOTAL = 256,   /* text: "of N" behind the column before */
+    KDA_COLUMN_LINES = 512,   /* text: a line per item */
+    KDA_COLUMN_HEX = 1024,    /* text: a number in hex */
+    KDA_COLUMN_SIZE = 2048,   /* text: bytes, with the size in MiB behind */
+    KDA_COLUMN_ON = 4096,     /* text: only items whose "enabled" is true */
+};
+
+struct kda_column {
+    const char *path;      /* dotted path; the heading of csv */
+    const char *heading;   /* text */
+    unsigned flags;        /* KDA_COLUMN_... */
+    const char *csv_item;  /* template of one object of an array: "{pid}:{process}" */
+    const char *text_item; /* same for text; for a bool: "yes|no" */
+};
+
+struct kda_columns {
+    const struct kda_column *items;
+    size_t count;
+    bool vertical; /* text: one "Name: value" line per cell */
+};
+
+const struct kda_columns *kda_columns_of(enum kda_row_kind kind);
+
+/* Text of a cell: scalars as they are, arrays joined. `for_text` picks template and separator. */
+void kda_cell(const struct kda_row *row, const struct kda_column *column, bool for_text,
+              struct kda_text *out);
+/* One item of an array. */
+void kda_cell_item(const struct kda_row *row, const struct kda_token *item,
+                   const struct kda_column *column, bool for_text, struct kda_text *out);
+
+/* ---- rows ---- */
+
+/* Starts the report's row; kda_report_emit applies grep and limit and writes it. */
+struct kda_row *kda_report_row(struct kda_report *report, enum kda_row_kind kind);
+void kda_report_emit(struct kda_report *report);
+
+/* Builders, apart from their emitters so that the map view can ask grep about an object. */
+void kda_build_session(struct kda_row *row, const struct kda_etw_session *session);
+void kda_build_consumer(struct kda_row *row, const struct kda_etw_consumer *consumer);
+void kda_build_provider(struct kda_row *row, const struct kda_etw_provider *provider);
+
+extern const struct kda_report_ops kda_report_text, kda_report_csv, kda_report_json,
+    kda_report_jsonl;
+
+#endif

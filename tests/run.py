@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Builds everything and runs every test; prints `N passed, N failed, N skipped` at the end.
+
+Usage: run.py [--build DIR] [--jobs N] [--only PART] [--fuzz-seconds N]
+
+Parts: style, headers, unit (gcc, clang, and AddressSanitizer with fault injection), integration,
+fuzz. Each part builds what it needs.
+"""
+import argparse
+import glob
+import os
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.failures = []
+
+    def ok(self):
+        self.passed += 1
+
+    def skip(self, name, why):
+        self.skipped += 1
+        print("skipped: %s (%s)" % (name, why), flush=True)
+
+    def fail(self, name, text=""):
+        self.failed += 1
+        self.failures.append(name)
+        print("FAILED: %s\n%s" % (name, text.rstrip()), flush=True)
+
+
+def run(args, **kw):
+    return subprocess.run(args, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", **kw)
+
+
+def say(text):
+    print("== %s" % text, flush=True)
+
+
+def check(tally, name, args):
+    result = run(args)
+    if result.returncode == 0:
+        tally.ok()
+    else:
+        tally.fail(name, result.stdout)
+
+
+def style(tally, _):
+    say("style")
+    check(tally, "include direction", ["python3", "tools/check_includes.py", "."])
+    check(tally, "style rules", ["python3", "tools/check_style.py", "."])
+    files = [f for pattern in ("include/kda/*.h", "lib/**/*.[ch]", "cli/*.[ch]", "tests/**/*.[ch]")
+             for f in glob.glob(os.path.join(ROOT, pattern), recursive=True)
+             if not f.endswith("_data.c")]
+    formatter = "clang-format-14"
+    check(tally, "clang-format", [formatter, "--dry-run", "-Werror"] + sorted(files))
+
+
+def headers(tally, _):
+    """Every public header compiles alone, as C11 and as C++."""
+    say("public headers")
+    for header in sorted(glob.glob(os.path.join(ROOT, "include/kda/*.h"))):
+        name = os.path.basename(header)
+        check(tally, "header %s" % name,
+              ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-fsyntax-only",
+               "-x", "c", header])
+
+
+def build(tally, options, name, extra):
+    folder = os.path.join(options.build, name)
+    say("build %s" % name)
+    args = ["cmake", "-S", ".", "-B", folder] + extra
+    result = run(args)
+    if result.returncode == 0:
+        result = run(["cmake", "--build", folder, "-j", str(options.jobs)])
+    if result.returncode != 0:
+        tally.fail("build %s" % name, result.stdout[-6000:])
+        return None
+    tally.ok()
+    return folder
+
+
+# cmocka's TAP: "ok 1 - name", "not ok 1 - name", "ok 1 # SKIP name" or "not ok 1 # SKIP name".
+TAP = re.compile(r"^\s*(ok|not ok) \d+\s*(.*)$", re.M)
+
+
+def unit(tally, options, folder, label):
+    say("unit tests, %s" % label)
+    programs = sorted(p for p in glob.glob(os.path.join(folder, "test_*"))
+                      if os.access(p, os.X_OK) and os.path.isfile(p))
+    env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", ASAN_OPTIONS="detect_leaks=1",
+               UBSAN_OPTIONS="print_stacktrace=1")
+    for program in programs:
+        name = os.path.basename(program)
+        try:
+            result = run([program], env=env, timeout=900)
+        except subprocess.TimeoutExpired:
+            tally.fail("%s (%s)" % (name, label), "no end after 900 s")
+            continue
+        seen = 0
+        for verdict, rest in TAP.findall(result.stdout):
+            seen += 1
+            if "SKIP" in rest:
+                tally.skip("%s: %s" % (name, rest.replace("# SKIP", "").strip()), label)
+            elif verdict == "ok":
+                tally.ok()
+            else:
+                tally.fail("%s: %s (%s)" % (name, rest.lstrip("- "), label), result.stdout[-3000:])
+        if result.returncode < 0 or seen == 0:
+            tally.fail("%s (%s)" % (name, label),
+                       "ended with %d after %d tests\n%s" % (result.returncode, seen,
+                                                              result.stdout[-3000:]))
+        elif result.returncode != 0 and "not ok" not in result.stdout:
+            tally.fail("%s (%s)" % (name, label), result.stdout[-3000:])
+
+
+class Result(unittest.TestResult):
+    def __init__(self, tally):
+        super().__init__()
+        self.tally = tally
+
+    def addSuccess(self, test):
+        self.tally.ok()
+
+    def addFailure(self, test, err):
+        self.tally.fail(test.id(), self._exc_info_to_string(err, test))
+
+    addError = addFailure
+
+    def addSkip(self, test, reason):
+        self.tally.skip(test.id(), reason)
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.tally.fail(subtest.id(), self._exc_info_to_string(err, test))
+
+
+def integration(tally, options, folder):
+    say("integration tests")
+    os.environ["KDA_TEST_BIN"] = os.path.abspath(folder)
+    os.environ["KDA_TEST_WORK"] = os.path.abspath(os.path.join(options.build, "work"))
+    sys.path.insert(0, os.path.join(ROOT, "tests/integration"))
+    suite = unittest.defaultTestLoader.discover(os.path.join(ROOT, "tests/integration"),
+                                                pattern=options.pattern)
+    suite.run(Result(tally))
+
+
+def fuzz(tally, options, folder):
+    say("fuzzing, %d s per target" % options.fuzz_seconds)
+    for program in sorted(glob.glob(os.path.join(folder, "fuzz_*"))):
+        if not os.access(program, os.X_OK) or not os.path.isfile(program):
+            continue
+        name = os.path.basename(program)
+        corpus = os.path.join(ROOT, "tests/fuzz/corpus", name[5:])
+        work = os.path.join(options.build, "fuzz", name)
+        os.makedirs(work, exist_ok=True)
+        args = [program, work] + ([corpus] if os.path.isdir(corpus) else [])
+        args += ["-max_total_time=%d" % options.fuzz_seconds, "-timeout=25", "-rss_limit_mb=2048",
+                 "-max_len=%d" % options.fuzz_max_len, "-verbosity=0",
+                 "-print_final_stats=1", "-artifact_prefix=%s/" % work]
+        started = time.time()
+        result = run(args)
+        runs = re.search(r"number_of_executed_units:\s*(\d+)", result.stdout)
+        if result.returncode == 0 and runs and int(runs.group(1)) > 0:
+            tally.ok()
+            print("%s: %s runs in %d s" % (name, runs.group(1), time.time() - started), flush=True)
+        else:
+            tally.fail(name, result.stdout[-6000:])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--only", choices=["style", "unit", "integration", "fuzz"])
+    parser.add_argument("--pattern", default="test_*.py")
+    parser.add_argument("--fuzz-seconds", type=int, default=5)
+    parser.add_argument("--fuzz-max-len", type=int, default=400000)
+    options = parser.parse_args()
+    options.build = os.path.join(ROOT, options.build)
+    os.makedirs(options.build, exist_ok=True)
+    tally = Tally()
+    wanted = lambda part: options.only in (None, part)
+
+    if wanted("style"):
+        style(tally, options)
+        headers(tally, options)
+    if wanted("unit") or wanted("integration"):
+        gcc = build(tally, options, "gcc", ["-DCMAKE_C_COMPILER=gcc"])
+        if gcc and wanted("unit"):
+            unit(tally, options, gcc, "gcc")
+        if gcc and wanted("integration"):
+            integration(tally, options, gcc)
+    if wanted("unit"):
+        clang = build(tally, options, "clang", ["-DCMAKE_C_COMPILER=clang"])
+        if clang:
+            unit(tally, options, clang, "clang")
+        asan = build(tally, options, "asan", ["-DCMAKE_C_COMPILER=clang", "-DKDA_SANITIZE=ON",
+                                              "-DKDA_FAULTS=ON"])
+        if asan:
+            unit(tally, options, asan, "sanitizers, faults")
+    if wanted("fuzz"):
+        folder = build(tally, options, "fuzzers",
+                       ["-DCMAKE_C_COMPILER=clang", "-DKDA_SANITIZE=ON", "-DKDA_FUZZ=ON",
+                        "-DKDA_TESTS=OFF"])
+        if folder:
+            fuzz(tally, options, folder)
+
+    for name in tally.failures:
+        print("failed: %s" % name)
+    print("%d passed, %d failed, %d skipped" % (tally.passed, tally.failed, tally.skipped))
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Fails when a file includes what its folder may not include (the layering of the house).
+
+Usage: check_includes.py ROOT
+"""
+import os
+import re
+import sys
+
+BASE = ["base/"]
+PUBLIC = {"base": ["kda/error.h", "kda/gap.h"],
+          "image": ["kda/error.h", "kda/image.h"],
+          "symbols": ["kda/error.h", "kda/symbols.h", "kda/fields.h"],
+          "kernel": ["kda/error.h", "kda/gap.h", "kda/image.h", "kda/symbols.h", "kda/fields.h",
+                     "kda/kernel.h"],
+          "etw": ["kda/error.h", "kda/gap.h", "kda/kernel.h", "kda/etw.h", "kda/symbols.h",
+                  "kda/fields.h"],
+          "report": ["kda/"]}
+MAY_SEE_OPS = {"image", "symbols", "report"}
+
+# Third-party headers and operating-system headers: each in exactly one file.
+THIRD_PARTY = {"jansson.h": "lib/symbols/", "lzma.h": "lib/symbols/", "curl/curl.h": "lib/symbols/",
+               "archive.h": "lib/symbols/", "archive_entry.h": "lib/symbols/"}
+C_LIBRARY = {"assert.h", "ctype.h", "inttypes.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h",
+             "stdint.h", "stdio.h", "stdlib.h", "string.h"}
+# Files that may talk to the operating system, and why.
+OS_FILES = {"lib/base/file.c": "files", "lib/base/os.c": "folders, environment, renaming",
+            "cli/term.c": "terminal, signals"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def includes(path):
+    with open(path, encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            found = INCLUDE.match(line)
+            if found:
+                yield number, found.group(1) == "<", found.group(2)
+
+
+def allowed_quoted(layer, folder_files, name):
+    if name in folder_files or name.startswith(layer + "/"):
+        return True
+    if name in BASE_FILES or name.startswith("base/"):
+        return True
+    if name in ("ops.h", "../ops.h"):
+        return layer in MAY_SEE_OPS
+    return any(name == p or (p.endswith("/") and name.startswith(p)) for p in PUBLIC[layer])
+
+
+def check_lib(root, problems, third):
+    for layer in sorted(os.listdir(os.path.join(root, "lib"))):
+        folder = os.path.join(root, "lib", layer)
+        if not os.path.isdir(folder):
+            continue
+        files = set(os.listdir(folder))
+        for name in sorted(files):
+            path = "lib/%s/%s" % (layer, name)
+            for number, system, target in includes(os.path.join(root, path)):
+                where = "%s:%d" % (path, number)
+                if not system:
+                    if layer not in PUBLIC:
+                        problems.append("%s: folder lib/%s is not in the table" % (where, layer))
+                    elif not allowed_quoted(layer, files, target):
+                        problems.append("%s: %s may not include %s" % (where, layer, target))
+                elif target in THIRD_PARTY:
+                    third.setdefault(target, set()).add(path)
+                    if not path.startswith(THIRD_PARTY[target]):
+                        problems.append("%s: %s belongs to %s" % (where, target,
+                                                                  THIRD_PARTY[target]))
+                elif target not in C_LIBRARY and path not in OS_FILES:
+                    problems.append("%s: only %s may include <%s>" % (
+                        where, ", ".join(sorted(OS_FILES)), target))
+
+
+def check_cli(root, problems):
+    files = set(os.listdir(os.path.join(root, "cli")))
+    for name in sorted(files):
+        path = "cli/" + name
+        for number, system, target in includes(os.path.join(root, path)):
+            ok = target in C_LIBRARY or path in OS_FILES if system else (
+                target in files or target.startswith("kda/"))
+            if not ok:
+                problems.append("%s:%d: the tool includes public headers only, not %s" % (
+                    path, number, target))
+
+
+def check_public(root, problems):
+    for name in sorted(os.listdir(os.path.join(root, "include/kda"))):
+        for number, system, target in includes(os.path.join(root, "include/kda", name)):
+            if not (target in C_LIBRARY if system else target.startswith("kda/")):
+                problems.append("include/kda/%s:%d: a public header may not include %s" % (
+                    name, number, target))
+
+
+def main():
+    global BASE_FILES
+    root = sys.argv[1] if len(sys.argv) > 1 else "."
+    BASE_FILES = set(os.listdir(os.path.join(root, "lib/base")))
+    problems, third = [], {}
+    check_lib(root, problems, third)
+    check_cli(root, problems)
+    check_public(root, problems)
+    for header, paths in sorted(third.items()):
+        if len(paths) > 1:
+            problems.append("<%s> is included by %s; one file only" % (header,
+                                                                       ", ".join(sorted(paths))))
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
