@@ -9,9 +9,8 @@
 #include <stdint.h>
 
 #define KDA_GUID_TEXT 39 /* "{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}" and NUL */
-#define KDA_TIME_TEXT                                                                              \
-    48 /* "2026-11-29T22:51:05.1234567Z", NUL, and room the compiler can prove                     \
-        */
+/* "2026-11-29T22:51:05.1234567Z", NUL, and room the compiler can prove. */
+#define KDA_TIME_TEXT 48
 
 /* Bytes of UTF-8 that `units` UTF-16 units can need, without NUL. */
 #define KDA_UTF8_MAX(units) ((size_t)(units)*3)
