@@ -414,7 +414,13 @@ static void test_elf(void **state)
     expect(&blob, KDA_BAD_DATA, "4294967295 ELF program headers");
     write_elf(&blob, ELF_XNUM, sample_ranges, 2);
     blob_set64(&blob, 40, UINT64_MAX - 4);
+    expect(&blob, KDA_BAD_DATA, "section 0");
+    write_elf(&blob, ELF_XNUM, sample_ranges, 2);
+    blob_set64(&blob, 40, UINT64_MAX - 400);
     expect(&blob, KDA_BAD_DATA, "ends at");
+    write_elf(&blob, ELF_XNUM, sample_ranges, 2);
+    blob_set64(&blob, 40, 0);
+    expect(&blob, KDA_BAD_DATA, "section 0");
     /* Physical addresses left out: the core of a process. */
     write_elf(&blob, ELF_QEMU, sample_ranges, 2);
     for (size_t i = 1; i <= 2; i++)
