@@ -18,8 +18,8 @@ enum {
     OFF_BITMAP = 0x2038,
 };
 
-/* 64 TiB of physical memory; its bitmap has 2 GiB and must be in the file before it is read. */
-#define MAX_BITS ((uint64_t)1 << 34)
+/* 16 TiB of physical memory; its bitmap has 512 MiB and must be in the file before it is read. */
+#define MAX_BITS ((uint64_t)1 << 32)
 
 #define WORD_BITS 64u
 #define WORDS_PER_BLOCK 8u

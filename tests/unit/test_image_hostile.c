@@ -267,7 +267,7 @@ static void test_bitmap_bounds(void **state)
     const struct range *r = sample_ranges;
     struct blob blob = {0};
     write_dmp_bitmap(&blob, 5, "SDMP", r, 2);
-    blob_set64(&blob, 0x2030, (uint64_t)1 << 33);
+    blob_set64(&blob, 0x2030, (uint64_t)1 << 31);
     expect(&blob, KDA_BAD_DATA, "page bitmap ends at");
     write_dmp_bitmap(&blob, 5, "SDMP", r, 2);
     blob_set64(&blob, 0x2030, UINT64_MAX);
