@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "alloc.h"
 #include "cli.h"
 #include "fake_model.h"
 
@@ -315,6 +316,29 @@ static void test_output_is_all_or_nothing(void **state)
     HAS(err_text, "cannot write '/dev/full'");
 }
 
+#ifdef KDA_FAULT_INJECTION
+static void test_memory_failures(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"map good.raw -v", "map good.raw --grep svchost",
+                                        "sessions good.raw", "providers good.raw -f csv",
+                                        "map good.raw -f json"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        for (uint64_t n = 1;; n++) {
+            kda_fault_arm(n);
+            int code = run(lines[i]);
+            bool fired = kda_fault_fired();
+            kda_fault_arm(0);
+            assert_int_equal(code, fired ? CLI_INTERNAL : CLI_DONE);
+            if (!fired)
+                break;
+            assert_string_equal(out_text, ""); /* nothing half-written is left */
+            HAS(err_text, "out of memory");
+        }
+    }
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +353,9 @@ int main(void)
         cmocka_unit_test(test_map),
         cmocka_unit_test(test_processes_and_symbols),
         cmocka_unit_test(test_output_is_all_or_nothing),
+#ifdef KDA_FAULT_INJECTION
+        cmocka_unit_test(test_memory_failures),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
