@@ -159,51 +159,52 @@ static void test_consumer_and_process(void **state)
         "\"silo\":\"host\",\"found_by\":[\"list\",\"handle_table\",\"cid\"]}\n");
 }
 
+static const uint32_t pids[] = {4, 712};
+static const uint16_t ids[] = {1, 65535};
+static const struct kda_etw_filter filter = {
+    .slot = 1,
+    .va = 0x50,
+    .flags = 6,
+    .pids = pids,
+    .pid_count = 2,
+    .has_pids = true,
+    .event_ids = ids,
+    .event_id_count = 2,
+    .has_event_ids = true,
+    .executables = "a.exe;;b.exe",
+    .others = KDA_FILTER_PAYLOAD,
+};
+static const struct kda_etw_registration user = {
+    .va = 0x60,
+    .found_by = KDA_REG_LIST | KDA_REG_HANDLE,
+    .has_kind = true,
+    .has_flags = true,
+    .has_enable_mask = true,
+    .has_group_enable_mask = true,
+    .has_handle = true,
+    .has_pid = true,
+    .flags = 2,
+    .enable_mask = 3,
+    .group_enable_mask = 1,
+    .pid = 712,
+    .process = "lsass.exe",
+    .handle = 0x1c,
+};
+static const struct kda_etw_registration driver = {
+    .va = 0x70,
+    .found_by = KDA_REG_GROUP_LIST | KDA_REG_SYMBOL,
+    .has_kind = true,
+    .kernel = true,
+    .process = "",
+    .callback = 0xfffff80000001000,
+    .module = "tcpip.sys",
+};
+static const struct kda_etw_registration *regs[] = {&user, &driver};
+
 static void test_provider(void **state)
 {
     (void)state;
     struct sink sink;
-    const uint32_t pids[] = {4, 712};
-    const uint16_t ids[] = {1, 65535};
-    const struct kda_etw_filter filter = {
-        .slot = 1,
-        .va = 0x50,
-        .flags = 6,
-        .pids = pids,
-        .pid_count = 2,
-        .has_pids = true,
-        .event_ids = ids,
-        .event_id_count = 2,
-        .has_event_ids = true,
-        .executables = "a.exe;;b.exe",
-        .others = KDA_FILTER_PAYLOAD,
-    };
-    const struct kda_etw_registration user = {
-        .va = 0x60,
-        .found_by = KDA_REG_LIST | KDA_REG_HANDLE,
-        .has_kind = true,
-        .has_flags = true,
-        .has_enable_mask = true,
-        .has_group_enable_mask = true,
-        .has_handle = true,
-        .has_pid = true,
-        .flags = 2,
-        .enable_mask = 3,
-        .group_enable_mask = 1,
-        .pid = 712,
-        .process = "lsass.exe",
-        .handle = 0x1c,
-    };
-    const struct kda_etw_registration driver = {
-        .va = 0x70,
-        .found_by = KDA_REG_GROUP_LIST | KDA_REG_SYMBOL,
-        .has_kind = true,
-        .kernel = true,
-        .process = "",
-        .callback = 0xfffff80000001000,
-        .module = "tcpip.sys",
-    };
-    const struct kda_etw_registration *regs[] = {&user, &driver};
     const struct kda_etw_provider provider = {
         .silo = &host,
         .type = KDA_ETW_NOTIFICATION,
