@@ -168,7 +168,8 @@ static enum kda_status prepare(struct kda_etw *etw, struct kda_error *err)
     return kda_etw_find_silos(etw, err);
 }
 
-enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, struct kda_error *err)
+static enum kda_status create(struct kda_kernel *kernel, struct kda_etw **ret,
+                              struct kda_error *err)
 {
     struct kda_etw *etw = kda_calloc(1, sizeof(*etw));
     if (!etw)
@@ -176,16 +177,31 @@ enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, str
     etw->kernel = kernel;
     kda_arena_init(&etw->arena, ETW_ARENA_LIMIT);
     enum kda_status status = prepare(etw, err);
-    if (status == KDA_OK) {
-        read_everything(etw);
-        kda_etw_join_consumers(etw);
-        kda_etw_join_providers(etw);
-        if (etw->out_of_memory)
-            status = kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for the ETW model");
-    }
-    if (status != KDA_OK) {
+    if (status == KDA_OK)
+        *ret = etw;
+    else
         kda_etw_free(etw);
+    return status;
+}
+
+enum kda_status kda_etw_map_silos(struct kda_kernel *kernel, struct kda_etw **ret,
+                                  struct kda_error *err)
+{
+    return create(kernel, ret, err);
+}
+
+enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, struct kda_error *err)
+{
+    struct kda_etw *etw;
+    enum kda_status status = create(kernel, &etw, err);
+    if (status != KDA_OK)
         return status;
+    read_everything(etw);
+    kda_etw_join_consumers(etw);
+    kda_etw_join_providers(etw);
+    if (etw->out_of_memory) {
+        kda_etw_free(etw);
+        return kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for the ETW model");
     }
     sort(&etw->sessions, by_session);
     sort(&etw->consumers, by_consumer);

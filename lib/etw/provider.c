@@ -156,7 +156,18 @@ void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo)
 
 /* ---- joins ---- */
 
-/* The list that an unlinked entry was on: its own links still name a neighbour or the head. */
+/* An entry in use: the combined view or a slot says enabled. */
+static bool ever_enabled(const struct kda_etw_provider *provider)
+{
+    bool enabled = provider->combined.enabled != 0;
+    for (uint32_t i = 0; i < KDA_ETW_ENABLE_SLOTS; i++)
+        enabled = enabled || provider->enables[i].enabled != 0;
+    return enabled;
+}
+
+/* The list that an unlinked entry was on: its own links still name a neighbour or the head. If they
+ * were made to name the entry itself, its use tells: sessions enable trace entries only (groups,
+ * which can be enabled too, are named by GroupEntry and have their type already). */
 static void deduce_type(struct kda_etw *etw, struct kda_etw_provider *provider)
 {
     uint64_t at = kda_etw_member(etw, provider->va, KDA_F_ETW_GUID_ENTRY_GuidList);
@@ -177,6 +188,10 @@ static void deduce_type(struct kda_etw *etw, struct kda_etw_provider *provider)
             provider->has_type = list < LISTS;
             provider->type = (enum kda_etw_guid_type)(list % LISTS);
         }
+    }
+    if (!provider->has_type && ever_enabled(provider)) {
+        provider->has_type = true;
+        provider->type = KDA_ETW_TRACE;
     }
 }
 

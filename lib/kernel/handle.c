@@ -90,8 +90,9 @@ static void walk_entries(struct table_walk *walk, uint64_t page_va, uint64_t fir
                      (unsigned long long)walk->table);
         return;
     }
-    /* Entry 0 of each page is the table's own. */
-    for (unsigned i = 1; i < ENTRIES_PER_PAGE && first + i < walk->limit; i++) {
+    /* Handle 0 is the table's own entry. The first entry of a later page is used like any other;
+     * what is not a handle there decodes to no kernel address or to no object. */
+    for (unsigned i = first == 0; i < ENTRIES_PER_PAGE && first + i < walk->limit; i++) {
         struct kda_handle handle;
         memset(&handle, 0, sizeof(handle));
         if (!decode(walk, page + (size_t)i * ENTRY_SIZE, &handle))

@@ -105,14 +105,21 @@ bool kda_symbol_path_is(const char *text)
            strncasecmp(text, "symsrv*", 7) == 0 || strncasecmp(text, "cache*", 6) == 0;
 }
 
+/* What the default cache stands under; NULL when the environment names nothing. */
+static const char *cache_base(const char **middle)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool use_xdg = xdg && xdg[0] == '/'; /* the XDG specification: a relative path is ignored */
+    *middle = use_xdg ? "" : "/.cache";
+    if (use_xdg)
+        return xdg;
+    return home && home[0] != '\0' ? home : NULL;
+}
+
 char *kda_store_default_cache(void)
 {
-    const char *base = getenv("XDG_CACHE_HOME"), *middle = "";
-    if (!base || base[0] != '/') { /* the XDG specification: a relative path is ignored */
-        base = getenv("HOME");
-        middle = "/.cache";
-    }
-    if (!base || base[0] == '\0')
+    const char *middle, *base = cache_base(&middle);
+    if (!base)
         return NULL;
     static const char tail[] = "/kda/symbols";
     size_t size = strlen(base) + strlen(middle) + sizeof(tail);
@@ -135,10 +142,15 @@ bool kda_store_name_ok(const char *name)
     return true;
 }
 
-static void lower(char *text)
+/* False if the text was in lower case already. */
+static bool lower(char *text)
 {
-    for (; *text; text++)
+    bool changed = false;
+    for (; *text; text++) {
+        changed = changed || isupper((unsigned char)*text);
         *text = (char)tolower((unsigned char)*text);
+    }
+    return changed;
 }
 
 /* printf, and false when it was cut: a cut path would name another file. */
@@ -162,10 +174,9 @@ bool kda_store_pdb_candidate(const struct kda_kernel_id *id, const char *folder,
     char key[KDA_KEY_TEXT], name[KDA_PDB_NAME_MAX];
     kda_key_text(id->pdb_guid, id->pdb_age, key);
     (void)snprintf(name, sizeof(name), "%s", id->pdb_name);
-    if (n & 1)
-        lower(name);
-    if (n & 2)
-        lower(key);
+    out[0] = '\0';
+    if ((n & 1 && !lower(name)) || (n & 2 && !lower(key)))
+        return n < 14; /* the same place again */
     if (n < 4)
         return put_path(out, cap, "%s/%s/%s/%s", folder, name, key, name);
     if (n < 8)
@@ -282,9 +293,12 @@ static enum kda_status search_folder(struct search *search, const char *folder)
     char path[KDA_STORE_PATH_MAX];
     char *cache = NULL;
     if (folder[0] == '\0') {
+        const char *middle;
+        if (!cache_base(&middle))
+            return KDA_NO_SYMBOL;
         cache = kda_store_default_cache();
         if (!cache)
-            return KDA_NO_SYMBOL;
+            return KDA_NO_MEMORY;
         folder = cache;
     }
     note_folder(search, folder);

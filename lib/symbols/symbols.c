@@ -122,10 +122,13 @@ static enum kda_status try_sources(const struct kda_kernel_id *id,
 static enum kda_status nothing_found(const struct kda_kernel_id *id, const struct places *places,
                                      struct kda_error *err)
 {
-    if (!id->has_pdb)
+    /* A name from a hostile image is not repeated to a terminal. */
+    if (!id->has_pdb || !kda_store_name_ok(id->pdb_name))
         return kda_fail(err, KDA_NO_SYMBOL, "symbols",
-                        "no symbols: the image does not hold the kernel's debug record, so its PDB "
-                        "cannot be named; give the right one with --symbols; looked in: %s",
+                        "no symbols: the image %s, so that its PDB cannot be named; give the right "
+                        "one with --symbols; looked in: %s",
+                        id->has_pdb ? "names its PDB by no plain file name"
+                                    : "does not hold the kernel's debug record",
                         places->text);
     char path[2 * KDA_PDB_NAME_MAX + KDA_KEY_TEXT + 2], guid[33];
     kda_symbols_store_path(id, path, sizeof(path));
