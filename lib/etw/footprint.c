@@ -15,7 +15,7 @@ static void add(struct footprint *f, const struct kda_layout *layout, enum kda_s
                 uint64_t va)
 {
     uint32_t size = layout->size[type];
-    if (va == 0 || size == KDA_NONE || size == 0)
+    if (va == 0 || size == 0 || size > KDA_PAGE_SIZE)
         return;
     uint64_t last = (va + size - 1) / KDA_PAGE_SIZE;
     for (uint64_t page = va / KDA_PAGE_SIZE; page <= last; page++)
