@@ -88,7 +88,10 @@ void cli_suggest(struct cli_suggestion *suggestion, const char *word, const char
     size_t edits = distance(word, candidate);
     /* A prefix is what people type when they expect it to be enough. */
     size_t size = strlen(word);
-    if (size >= 2 && strncmp(word, candidate, size) == 0)
+    size_t same = 0;
+    while (same < size && lower(word[same]) == lower(candidate[same]))
+        same++;
+    if (size >= 2 && same == size)
         edits = 1;
     size_t most = size <= 4 ? 1 : size / 3 + 1;
     if (edits <= most && (!suggestion->best || edits < suggestion->distance)) {

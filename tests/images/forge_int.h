@@ -231,6 +231,13 @@ void container_vmss(struct forge *f, struct sink *s);
 bool next_run(const struct forge *f, uint64_t pfn, struct ram_range *run);
 bool filler_wanted(const struct forge *f);
 
+/* {54849625-5478-4994-a5ba-3e3b0328c30d} in memory order. */
+#define SECURITY_AUDITING                                                                          \
+    {                                                                                              \
+        0x25, 0x96, 0x84, 0x54, 0x78, 0x54, 0x94, 0x49, 0xa5, 0xba, 0x3e, 0x3b, 0x03, 0x28, 0xc3,  \
+            0x0d                                                                                   \
+    }
+
 /* symbols whose rows share a prefix are frequent enough for a short name */
 #define F(type, name) KDA_F_##type##_##name
 #define S(name) KDA_SYM_##name
