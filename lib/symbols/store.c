@@ -1,5 +1,3 @@
-#define _POSIX_C_SOURCE 200809L
-
 #include "store.h"
 
 #include <ctype.h>
@@ -7,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "alloc.h"
 #include "file.h"
 #include "handle.h"
+#include "text.h"
 
 #define FILE_PTR_MAX 4096u
 
@@ -19,12 +17,12 @@
 
 static bool is_url(const char *text)
 {
-    return strncasecmp(text, "http://", 7) == 0 || strncasecmp(text, "https://", 8) == 0;
+    return kda_starts_nocase(text, "http://") || kda_starts_nocase(text, "https://");
 }
 
 static const char *as_folder(const char *text)
 {
-    return strncasecmp(text, "file://", 7) == 0 ? text + 7 : text;
+    return kda_starts_nocase(text, "file://") ? text + 7 : text;
 }
 
 /* The parts of "srv*a*b*url" after the first '*', cut in place. */
@@ -51,15 +49,15 @@ static enum kda_status parse_server(char *text, struct kda_place *place, struct 
 
 static enum kda_status parse_element(char *text, struct kda_place *place, struct kda_error *err)
 {
-    if (strncasecmp(text, "srv*", 4) == 0)
+    if (kda_starts_nocase(text, "srv*"))
         return parse_server(text + 4, place, err);
-    if (strncasecmp(text, "symsrv*", 7) == 0) {
+    if (kda_starts_nocase(text, "symsrv*")) {
         char *rest = strchr(text + 7, '*'); /* the name of a library comes first */
         return parse_server(rest ? rest + 1 : text + strlen(text), place, err);
     }
     if (is_url(text))
         return parse_server(text, place, err);
-    bool cache = strncasecmp(text, "cache*", 6) == 0;
+    bool cache = kda_starts_nocase(text, "cache*");
     place->kind = cache ? KDA_PLACE_CACHE : KDA_PLACE_FOLDER;
     place->folders[place->folder_count++] = as_folder(cache ? text + 6 : text);
     return KDA_OK;
@@ -101,8 +99,8 @@ void kda_symbol_path_deinit(struct kda_symbol_path *path)
 
 bool kda_symbol_path_is(const char *text)
 {
-    return strchr(text, ';') || is_url(text) || strncasecmp(text, "srv*", 4) == 0 ||
-           strncasecmp(text, "symsrv*", 7) == 0 || strncasecmp(text, "cache*", 6) == 0;
+    return strchr(text, ';') || is_url(text) || kda_starts_nocase(text, "srv*") ||
+           kda_starts_nocase(text, "symsrv*") || kda_starts_nocase(text, "cache*");
 }
 
 /* What the default cache stands under; NULL when the environment names nothing. */
@@ -258,10 +256,10 @@ static bool follow_pointer(const char *path, char *out, size_t cap)
     if (status != KDA_OK)
         return false;
     const char *text = bytes;
-    if (strncasecmp(text, "PATH:", 5) == 0)
+    if (kda_starts_nocase(text, "PATH:"))
         text += 5;
     size_t length = strcspn(text, "\r\n");
-    bool good = length > 0 && length < cap && strncasecmp(text, "MSG:", 4) != 0;
+    bool good = length > 0 && length < cap && !kda_starts_nocase(text, "MSG:");
     if (good)
         (void)snprintf(out, cap, "%.*s", (int)length, text);
     kda_free(bytes);

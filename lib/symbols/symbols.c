@@ -1,15 +1,13 @@
 /* The table of symbol sources and the search through it. */
-#define _POSIX_C_SOURCE 200809L
-
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "alloc.h"
 #include "file.h"
 #include "handle.h"
 #include "ops.h"
 #include "store.h"
+#include "text.h"
 
 extern const struct kda_symbol_source kda_sym_profile, kda_sym_pdb, kda_sym_isf;
 
@@ -46,7 +44,7 @@ static void finish(struct kda_symbols *symbols, const struct kda_symbol_source *
 static bool ends_with(const char *text, const char *ending)
 {
     size_t a = strlen(text), b = strlen(ending);
-    return a >= b && strcasecmp(text + a - b, ending) == 0;
+    return a >= b && kda_same_nocase(text + a - b, ending);
 }
 
 static const struct kda_symbol_source *source_of_file(const char *path)

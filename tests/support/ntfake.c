@@ -1,12 +1,10 @@
-#define _POSIX_C_SOURCE 200809L
-
 #include "ntfake.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "bytes.h"
+#include "process.h"
 
 /* Where lld puts the data section: one page of .rdata comes first. If that changed, no address
  * would be right and every test would say so. */
@@ -14,7 +12,7 @@
 
 bool ntfake_available(void)
 {
-    return system("command -v clang >/dev/null 2>&1 && command -v lld-link >/dev/null 2>&1") == 0;
+    return have_program("clang") && have_program("lld-link");
 }
 
 /* ---- source ---- */
@@ -148,16 +146,6 @@ void ntfake_source(FILE *out, const struct kda_layout *layout)
 
 /* ---- build ---- */
 
-static bool run(const char *folder, const char *command)
-{
-    char line[2048];
-    (void)snprintf(line, sizeof(line), "cd '%s' && %s", folder, command);
-    if (system(line) == 0)
-        return true;
-    (void)fprintf(stderr, "failed: %s\n", line);
-    return false;
-}
-
 /* The linker computes the GUID; the wanted one replaces it in the PDB stream, which is found by its
  * version word and known age. */
 static bool set_identity(const char *path, const struct kda_kernel_id *id)
@@ -184,22 +172,45 @@ static bool set_identity(const char *path, const struct kda_kernel_id *id)
 bool ntfake_build(const struct kda_layout *layout, const struct kda_kernel_id *id,
                   const char *folder)
 {
+    static const char *const compile[] = {"clang",
+                                          "--target=x86_64-pc-windows-msvc",
+                                          "-ffreestanding",
+                                          "-O1",
+                                          "-g",
+                                          "-gcodeview",
+                                          "-fdebug-compilation-dir=.",
+                                          "-c",
+                                          "ntfake.c",
+                                          "-o",
+                                          "ntfake.obj",
+                                          NULL};
+    static const char *const link[] = {"lld-link",
+                                       "/nologo",
+                                       "/nodefaultlib",
+                                       "/dll",
+                                       "/noentry",
+                                       "/subsystem:native",
+                                       "/debug",
+                                       "/Brepro",
+                                       "/pdbsourcepath:C:/kda",
+                                       "/pdb:ntkrnlmp.pdb",
+                                       "/pdbaltpath:ntkrnlmp.pdb",
+                                       "/implib:ntfake.lib",
+                                       "/out:ntoskrnl.exe",
+                                       "ntfake.obj",
+                                       NULL};
     char path[1024];
-    (void)mkdir(folder, 0777);
     (void)snprintf(path, sizeof(path), "%s/ntfake.c", folder);
-    FILE *out = fopen(path, "w");
+    FILE *out = make_folders(folder) ? fopen(path, "w") : NULL;
     if (!out)
         return false;
     ntfake_source(out, layout);
     if (fclose(out) != 0)
         return false;
-    if (!run(folder, "clang --target=x86_64-pc-windows-msvc -ffreestanding -O1 -g -gcodeview "
-                     "-fdebug-compilation-dir=. -c ntfake.c -o ntfake.obj"))
+    if (!run_program(folder, compile, NULL) || !run_program(folder, link, NULL)) {
+        (void)fprintf(stderr, "cannot compile or link %s\n", path);
         return false;
-    if (!run(folder, "lld-link /nologo /nodefaultlib /dll /noentry /subsystem:native /debug "
-                     "/Brepro /pdbsourcepath:C:/kda /pdb:ntkrnlmp.pdb /pdbaltpath:ntkrnlmp.pdb "
-                     "/implib:ntfake.lib /out:ntoskrnl.exe ntfake.obj"))
-        return false;
+    }
     (void)snprintf(path, sizeof(path), "%s/ntkrnlmp.pdb", folder);
     return !id || set_identity(path, id);
 }
