@@ -33,7 +33,14 @@ struct kda_kernel_options {
 };
 
 /* How the page-table root was found. */
-enum kda_dtb_source { KDA_DTB_OPTION, KDA_DTB_HEADER, KDA_DTB_CPU, KDA_DTB_LOW_STUB, KDA_DTB_SCAN };
+enum kda_dtb_source {
+    KDA_DTB_OPTION,
+    KDA_DTB_HEADER,
+    KDA_DTB_CPU,
+    KDA_DTB_LOW_STUB,
+    KDA_DTB_SCAN,
+    KDA_DTB_SYSTEM, /* a CPU's or a scan's root led to the System process, whose root is used */
+};
 
 struct kda_kernel_info {
     uint64_t dtb; /* page-table root used, low 12 bits clear */

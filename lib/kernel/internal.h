@@ -103,6 +103,9 @@ enum kda_status kda_pe_export(struct kda_kernel *kernel, uint64_t base, const st
 /* Finds root and base: fills info.dtb, dtb_source, la57, base, id, machine. */
 enum kda_status kda_find_kernel(struct kda_kernel *kernel, struct kda_error *err);
 
+/* Changes from a process's root to the System process's, once symbols tell where that is. */
+void kda_adopt_system_root(struct kda_kernel *kernel);
+
 /* Facts that need symbols: debugger block, build number, processors. Never fails. */
 void kda_kernel_facts(struct kda_kernel *kernel);
 

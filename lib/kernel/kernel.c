@@ -205,6 +205,7 @@ enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel, struct kda_er
     if (status != KDA_OK)
         return status;
     kernel->layout = kda_symbols_layout(kernel->symbols);
+    kda_adopt_system_root(kernel);
     kda_kernel_facts(kernel);
     return KDA_OK;
 }

@@ -64,6 +64,20 @@ static bool on_link(void *context, uint64_t link_va, bool readable)
     return scan->status == KDA_OK;
 }
 
+/* A lying table must not invent a process: one that no other witness named has to name the table.
+ */
+static bool owner_agrees(struct kda_kernel *kernel, uint64_t owner, uint64_t table)
+{
+    uint64_t named;
+    if (kda_map_get(&kernel->process_by_va, owner, NULL))
+        return true;
+    if (!kda_is_kernel_va(kernel, owner))
+        return false;
+    enum kda_status status =
+        kda_read_field(kernel, owner, KDA_F_EPROCESS_ObjectTable, &named, NULL);
+    return status == KDA_OK ? named == table : status != KDA_UNMAPPED;
+}
+
 /* A node of HandleTableListHead: the table names its process and, from Windows 8 on, its pid. */
 static bool on_table(void *context, uint64_t link_va, bool readable)
 {
@@ -80,6 +94,12 @@ static bool on_table(void *context, uint64_t link_va, bool readable)
     }
     if (owner == 0)
         return true;
+    if (!owner_agrees(kernel, owner, table)) {
+        kda_gaps_add(&kernel->gaps, "handle_table", table, KDA_BAD_DATA,
+                     "names 0x%016llx as its process, which does not name the table",
+                     (unsigned long long)owner);
+        return true;
+    }
     struct kda_process *process = record(scan, owner, KDA_FOUND_HANDLE_TABLE);
     if (!process)
         return scan->status == KDA_OK;
