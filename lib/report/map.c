@@ -219,18 +219,16 @@ static bool wanted(struct kda_map *map, const struct kda_etw_session *session)
 {
     if (!kda_selects_session(map->selection, session))
         return false;
-    const char *grep = map->report->options.grep;
-    if (!grep)
+    if (!map->report->options.grep)
         return true;
-    struct kda_row *row = kda_report_row(map->report, KDA_ROW_SESSION);
-    kda_build_session(row, session);
-    if (kda_row_contains(row, grep))
+    kda_build_session(kda_report_row(map->report, KDA_ROW_SESSION), session);
+    if (kda_report_wants(map->report))
         return true;
     for (size_t i = 0; i < map->provider_count; i++) {
         if (!kda_provider_enabled_for(map->providers[i], session))
             continue;
         kda_build_provider(kda_report_row(map->report, KDA_ROW_PROVIDER), map->providers[i]);
-        if (kda_row_contains(row, grep))
+        if (kda_report_wants(map->report))
             return true;
     }
     return false;
@@ -247,7 +245,10 @@ static void put_silo_sessions(struct kda_map *map, const struct kda_etw_silo *si
         consumers += sessions[i]->consumer_count;
     }
     for (size_t i = 0; i < map->provider_count; i++)
-        providers += map->providers[i]->silo == silo;
+        providers += map->providers[i]->silo == silo &&
+                     kda_selects_provider(map->selection, map->providers[i]);
+    if (shown == 0 && map->selection && map->selection->sessions)
+        return; /* the session asked for is in another silo */
     put_silo(map, silo, shown, consumers, providers);
     uint64_t *printed = &map->report->counts[KDA_ROW_SESSION];
     uint64_t limit = map->report->options.limit;
