@@ -152,9 +152,10 @@ static inline bool kda_fit_holds(const struct fit_place *place)
 {
     return place->yes > 0 && place->no * 8 <= place->yes;
 }
+/* One damaged object contradicts nothing. */
 static inline bool kda_fit_broken(const struct fit_place *place)
 {
-    return place->no > 0 && place->no * 8 > place->yes;
+    return place->no > 1 && place->no * 8 > place->yes;
 }
 
 /* ---- fit_check.c: reads that never record gaps, and checks of one value ---- */

@@ -121,7 +121,10 @@ static bool vote_job(struct kda_fit *fit, uint64_t job)
         }
     }
     for (size_t i = 0; i < links->count; i++) {
+        uint64_t first = 0;
         enum fit_answer answer = kda_fit_ring(fit, job + links->place[i].offset);
+        if (kda_fit_u64(fit, job + links->place[i].offset, &first) == FIT_YES && first == 0)
+            answer = FIT_UNKNOWN; /* not on the list */
         kda_fit_vote(&links->place[i], answer);
         if (answer == FIT_YES && fit->job_head == 0)
             (void)kda_fit_walk(fit, job + links->place[i].offset, KDA_MAX_PROCESSES, on_job_link,

@@ -195,27 +195,36 @@ static bool agree(const struct kda_layout *a, const struct kda_layout *b, enum k
     return any;
 }
 
-/* The nearest row from symbols that has the field and fits `row`; without one, the nearest of all
- * if they all have the field at one place. */
+/* The field as the nearest row from symbols has it whose structure fits `row`. Where no structure
+ * fits, as the nearest of all has it, if all that have it agree. A row that lacks it lacks it for a
+ * reason: then there is no donor. */
 static const struct kda_field *donor(const struct fit_rows *rows, size_t row, enum kda_field_id id)
 {
-    const struct kda_field *best = NULL, *any = NULL;
-    size_t best_distance = SIZE_MAX;
+    const struct kda_field *fitting = NULL, *nearest = NULL, *any = NULL;
+    size_t fitting_distance = SIZE_MAX, nearest_distance = SIZE_MAX;
     bool constant = true;
     for (size_t i = 0; i < rows->count; i++) {
         const struct kda_field *f = &rows->items[i].layout.field[id];
-        if (!rows->items[i].full || f->offset == KDA_NONE)
+        size_t far = distance(i, row);
+        if (!rows->items[i].full)
+            continue;
+        if (far < nearest_distance) {
+            nearest = f;
+            nearest_distance = far;
+        }
+        if (far < fitting_distance &&
+            agree(&rows->items[i].layout, &rows->items[row].layout, id)) {
+            fitting = f;
+            fitting_distance = far;
+        }
+        if (f->offset == KDA_NONE)
             continue;
         constant = constant && (!any || (f->offset == any->offset && f->bit == any->bit &&
                                          f->bits == any->bits));
         any = f;
-        if (agree(&rows->items[i].layout, &rows->items[row].layout, id) &&
-            distance(i, row) < best_distance) {
-            best = f;
-            best_distance = distance(i, row);
-        }
     }
-    return best ? best : constant ? any : NULL;
+    const struct kda_field *found = fitting ? fitting : constant ? nearest : NULL;
+    return found && found->offset != KDA_NONE ? found : NULL;
 }
 
 /* Size and bits of a field whose place is known: those of the nearest row that has them. */

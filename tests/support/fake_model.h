@@ -381,6 +381,30 @@ enum kda_status kda_processes(struct kda_kernel *kernel, const struct kda_proces
     return KDA_OK;
 }
 
+/* The pretended machine cannot be fitted: what is asked for is symbols. */
+enum kda_status kda_etw_fit(struct kda_kernel *kernel, const struct kda_fit_options *options,
+                            struct kda_fit **ret, struct kda_error *err)
+{
+    (void)kernel;
+    (void)options;
+    (void)ret;
+    return kda_fail(err, KDA_NO_SYMBOL, "fit", "no ETW state was found that passes the checks");
+}
+
+enum kda_status kda_fit_install(const struct kda_fit *fit, struct kda_kernel *kernel,
+                                struct kda_error *err)
+{
+    (void)fit;
+    (void)kernel;
+    (void)err;
+    return KDA_OK;
+}
+
+void kda_fit_free(struct kda_fit *fit)
+{
+    (void)fit;
+}
+
 enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, struct kda_error *err)
 {
     (void)err;
