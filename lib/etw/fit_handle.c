@@ -72,27 +72,42 @@ void kda_fit_handles(struct kda_fit *fit, uint64_t table, bool cid, fit_handle_f
     }
 }
 
+/* Address of entry `index` of a table, through the pointer pages; 0 = not there. */
+static uint64_t entry_va(const struct kda_fit *fit, uint64_t code, uint64_t index)
+{
+    uint64_t at = code & ~(uint64_t)KDA_PAGE_MASK, span = ENTRIES;
+    unsigned level = (unsigned)(code & 3);
+    for (unsigned i = 1; i < level; i++)
+        span *= POINTERS;
+    if (level == 0 ? index >= ENTRIES : index / span >= POINTERS)
+        return 0;
+    for (; level > 0; level--, span /= POINTERS) {
+        if (kda_fit_u64(fit, at + index / span * 8, &at) != FIT_YES || at == 0)
+            return 0;
+        index %= span;
+    }
+    return at + index * ENTRY_SIZE;
+}
+
 /* Entry n of the table of ids is the process or thread with id 4n. */
 bool kda_fit_is_cid(struct kda_fit *fit, uint64_t table)
 {
     const struct fit_votes *votes = &fit->votes[F(HANDLE_TABLE, TableCode)];
     for (size_t i = 0; i < votes->count; i++) {
-        uint64_t code;
-        uint8_t page[KDA_PAGE_SIZE];
-        if (kda_fit_u64(fit, table + votes->place[i].offset, &code) != FIT_YES)
+        uint64_t code, low;
+        unsigned yes = 0, no = 0;
+        if (kda_fit_u64(fit, table + votes->place[i].offset, &code) != FIT_YES || (code & 3) == 3)
             continue;
-        uint64_t at = code & ~(uint64_t)KDA_PAGE_MASK;
-        for (unsigned level = (unsigned)(code & 3); level > 0 && level < 3; level--)
-            if (kda_fit_u64(fit, at, &at) != FIT_YES)
-                at = 0;
-        if (at == 0 || kda_fit_read(fit, at, page, sizeof(page)) != FIT_YES)
-            continue;
-        for (size_t p = 0; p < fit->process_count; p++) {
-            uint64_t index = fit->processes[p].pid / 4;
-            if (index > 0 && index < ENTRIES &&
-                entry_object(fit, kda_le64(page + index * ENTRY_SIZE)) == fit->processes[p].va)
-                return true;
+        for (size_t p = 0; p < fit->process_count && no < 8; p++) {
+            uint64_t pid = fit->processes[p].pid;
+            uint64_t at = pid > 0 && pid != UINT64_MAX ? entry_va(fit, code, pid / 4) : 0;
+            if (at == 0 || kda_fit_u64(fit, at, &low) != FIT_YES)
+                continue;
+            yes += entry_object(fit, low) == fit->processes[p].va;
+            no += entry_object(fit, low) != fit->processes[p].va;
         }
+        if (yes > 0 && yes >= no)
+            return true;
     }
     return false;
 }

@@ -310,7 +310,7 @@ static bool agrees(const char *name, const char *build, const char *extra)
     for (char *c = label; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
     current = label;
-    make(&m, name, build, extra, FORGE_RAW);
+    make(&m, name, build, extra, strstr(extra, "kind=absent") ? FORGE_DMP_BITMAP : FORGE_RAW);
     look_with_symbols(&a, &m);
     enum kda_status status = look_without(&b, &m, &err);
     if (status == KDA_OK) {
