@@ -154,7 +154,6 @@ static enum kda_status check_needed(const struct kda_fit *fit, struct kda_error 
 {
     static const enum kda_field_id needed[] = {
         F(EPROCESS, ActiveProcessLinks),         F(EPROCESS, UniqueProcessId),
-        F(WMI_LOGGER_CONTEXT, LoggerName),       F(WMI_LOGGER_CONTEXT, Consumers),
         F(ETW_GUID_ENTRY, Guid),                 F(ETW_GUID_ENTRY, RegListHead),
         F(ETW_SILODRIVERSTATE, EtwpGuidHashTable),
     };

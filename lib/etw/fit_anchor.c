@@ -88,6 +88,7 @@ static void try_debugger_data(struct candidates *c, uint64_t at)
     uint64_t array, state;
     if (kda_fit_u64(fit, at + 0x10, &array) != FIT_YES || !kda_fit_is_pool(fit, array))
         return;
+    fit->array_hint = array;
     bool found = kda_fit_u64(fit, at + 0x18, &state) == FIT_YES && kda_fit_is_pool(fit, state) &&
                  offer(c, state);
     found = found || offer(c, state_of_array(fit, array));
@@ -96,6 +97,8 @@ static void try_debugger_data(struct candidates *c, uint64_t at)
         found = offer(c, array - array_at->place[i].offset);
     if (found && fit->debugger_data == 0)
         fit->debugger_data = at;
+    if (!found)
+        fit->array_hint = 0;
 }
 
 static void by_debugger_data(struct candidates *c)

@@ -49,7 +49,8 @@ static enum fit_answer shape(const struct kda_fit *fit, const struct kda_layout 
     if (second == FIT_YES &&
         (system ? memcmp(name, "System", 7) != 0 : !plausible_name(name)))
         return FIT_NO;
-    if (first != FIT_YES || second != FIT_YES)
+    /* The object spans pages and one may be missing; what is there must tell. */
+    if (first != FIT_YES && second != FIT_YES)
         return FIT_UNKNOWN;
     return kda_fit_ring(fit, va + links_at->offset);
 }
@@ -340,20 +341,75 @@ static void find_system_table(struct kda_fit *fit)
     }
 }
 
+/* ---- heads that no walk reached, because nodes on both sides of them are missing ---- */
+
+struct owner {
+    uint32_t link_at;
+    bool tables;
+};
+
+static bool owns(const struct kda_fit *fit, const struct owner *owner, uint64_t link)
+{
+    uint64_t va = link - owner->link_at;
+    if (!owner->tables)
+        return kda_fit_is_process(fit, va);
+    for (size_t i = 0; i < fit->process_count; i++)
+        if (fit->processes[i].table == va)
+            return true;
+    return false;
+}
+
+/* The one place in the kernel's data whose two links lead to links of such objects. */
+static uint64_t find_head(const struct kda_fit *fit, const struct owner *owner)
+{
+    uint64_t found = 0;
+    for (size_t p = 0; p < fit->data.pages; p++)
+        for (size_t off = 0; off + 16 <= KDA_PAGE_SIZE; off += 8) {
+            const uint8_t *at = fit->data.bytes + p * KDA_PAGE_SIZE + off;
+            uint64_t flink = kda_le64(at), blink = kda_le64(at + 8);
+            uint64_t va = fit->base + fit->data.rva[p] + off;
+            if (!kda_fit_is_pool(fit, flink) || !kda_fit_is_pool(fit, blink) ||
+                (!owns(fit, owner, flink) && !owns(fit, owner, blink)) ||
+                kda_fit_ring(fit, va) != FIT_YES)
+                continue;
+            if (found != 0)
+                return 0;
+            found = va;
+        }
+    return found;
+}
+
+static void find_heads(struct kda_fit *fit)
+{
+    uint32_t list_at =
+        kda_fit_beside(fit, F(HANDLE_TABLE, QuotaProcess), F(HANDLE_TABLE, HandleTableList));
+    struct owner process = {fit->links_at, false}, table = {list_at, true};
+    if (fit->process_head == 0)
+        fit->process_head = find_head(fit, &process);
+    if (fit->table_head == 0 && list_at != KDA_NONE)
+        fit->table_head = find_head(fit, &table);
+}
+
+/* The file, the debugger block and the kernel's data name the head where the walk did not. */
+static void name_head(struct kda_fit *fit)
+{
+    const struct kda_image_info *image = kda_image_info(kda_kernel_image(fit->kernel));
+    uint64_t head;
+    if (fit->process_head != 0)
+        return;
+    if (image->has_roots && kda_fit_in_nt(fit, image->ps_active_process_head))
+        fit->process_head = image->ps_active_process_head;
+    else if (kda_kernel_kdbg_field(fit->kernel, KDBG_PROCESS_HEAD, &head, NULL) == KDA_OK &&
+             kda_fit_in_nt(fit, head))
+        fit->process_head = head;
+}
+
 bool kda_fit_processes(struct kda_fit *fit)
 {
     uint64_t cid;
     if (!find_start(fit))
         return false;
-    if (fit->process_head == 0) {
-        /* The walk was cut off from the head on both sides; the file may still name it. */
-        const struct kda_image_info *image = kda_image_info(kda_kernel_image(fit->kernel));
-        if (image->has_roots && kda_fit_in_nt(fit, image->ps_active_process_head))
-            fit->process_head = image->ps_active_process_head;
-        else if (kda_kernel_kdbg_field(fit->kernel, KDBG_PROCESS_HEAD, &fit->process_head, NULL) !=
-                 KDA_OK)
-            fit->process_head = 0;
-    }
+    name_head(fit);
     if (fit->process_head != 0)
         (void)kda_fit_walk(fit, fit->process_head, FIT_MAX_PROCESSES, on_process, NULL);
     for (size_t i = 0; i < fit->process_count; i++) {
@@ -363,6 +419,9 @@ bool kda_fit_processes(struct kda_fit *fit)
     }
     find_system_table(fit);
     walk_tables(fit);
+    find_heads(fit);
+    if (fit->process_head != 0)
+        (void)kda_fit_walk(fit, fit->process_head, FIT_MAX_PROCESSES, on_process, NULL);
     for (size_t i = 0; i < fit->process_count; i++)
         vote_process(fit, &fit->processes[i]);
     find_system_table(fit);

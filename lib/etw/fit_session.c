@@ -17,14 +17,20 @@ static void collect(struct kda_fit *fit)
     if (fit->form.inline_array != KDA_NONE)
         array = state + fit->form.inline_array;
     else if (kda_fit_u64(fit, state + fit->form.array, &array) != FIT_YES)
+        array = fit->array_hint;
+    if (array == 0)
         return;
+    fit->loggers_complete = true;
     if (fit->form.max_loggers != KDA_NONE &&
         kda_fit_u32(fit, state + fit->form.max_loggers, &slots) != FIT_YES)
         slots = 64;
     for (uint32_t i = 0; i < slots && i < FIT_MAX_LOGGERS; i++) {
         uint64_t value;
-        if (kda_fit_u64(fit, array + i * 8u, &value) != FIT_YES || value <= 1 ||
-            !kda_fit_is_pool(fit, value & ~(uint64_t)1))
+        if (kda_fit_u64(fit, array + i * 8u, &value) != FIT_YES) {
+            fit->loggers_complete = false;
+            continue;
+        }
+        if (value <= 1 || !kda_fit_is_pool(fit, value & ~(uint64_t)1))
             continue;
         void *items = fit->loggers;
         if (!kda_grow(&items, &fit->logger_capacity, fit->logger_count + 1,

@@ -86,6 +86,23 @@ static struct tally check_slots(const struct kda_fit *fit, uint64_t array, uint3
     return tally;
 }
 
+/* A pointer to the state in the kernel's data, next to no EtwpDebuggerData. Only the host's state is
+ * held there: a container's hangs on its job. */
+static bool named_by_global(const struct kda_fit *fit, uint64_t state)
+{
+    uint64_t hits[FIT_MAX_STATES];
+    size_t count = kda_fit_find_pattern(fit, hits, FIT_MAX_STATES);
+    for (uint64_t at = kda_fit_find_qword(fit, state, 0); at != 0;
+         at = kda_fit_find_qword(fit, state, at)) {
+        bool own = true;
+        for (size_t i = 0; i < count; i++)
+            own = own && at - hits[i] >= 32;
+        if (own)
+            return true;
+    }
+    return false;
+}
+
 /* The globals of the host are in the kernel image and hold the state; a container's are not. */
 static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
                                    const struct fit_form *form)
@@ -95,8 +112,10 @@ static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
         value != 0)
         return FIT_NO;
     if (form->globals == KDA_NONE) /* 1607: nothing points back; a global must name the state */
-        return kda_fit_find_qword(fit, state, 0) != 0 ? FIT_YES : FIT_NO;
+        return named_by_global(fit, state) ? FIT_YES : FIT_NO;
     enum fit_answer answer = kda_fit_u64(fit, state + form->globals, &value);
+    if (answer == FIT_UNKNOWN) /* the head of the state is missing */
+        return named_by_global(fit, state) ? FIT_UNKNOWN : FIT_NO;
     if (answer != FIT_YES)
         return answer;
     if (!kda_fit_in_nt(fit, value))
@@ -116,8 +135,13 @@ static bool check_form(struct kda_fit *fit, uint64_t state, const struct fit_for
         else if (slots < 32 || slots > FIT_MAX_LOGGERS)
             return false;
     }
-    if (array == 0 && kda_fit_u64(fit, state + form->array, &array) == FIT_NO)
-        return false;
+    if (array == 0) {
+        enum fit_answer answer = kda_fit_u64(fit, state + form->array, &array);
+        if (answer == FIT_NO)
+            return false;
+        if (answer == FIT_UNKNOWN)
+            array = fit->array_hint;
+    }
     if (array != 0 && !kda_fit_is_pool(fit, array))
         return false;
     enum fit_answer owner = check_owner(fit, state, form);
