@@ -182,6 +182,7 @@ static enum kda_status run(struct kda_fit *fit, struct kda_error *err)
         return fit->out_of_memory ? KDA_NO_MEMORY : missing(fit, err);
     kda_fit_objects(fit);
     kda_fit_survey(fit);
+    kda_fit_add_ids(fit);
     bool found = kda_fit_find_state(fit);
     if (fit->out_of_memory)
         return KDA_NO_MEMORY;

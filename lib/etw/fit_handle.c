@@ -12,6 +12,7 @@
 #define POINTER_BIT 20u   /* _HANDLE_TABLE_ENTRY.ObjectPointerBits, since 8.1 */
 #define MAX_TABLE_PAGES 65536u
 #define MAX_TYPES 256u
+#define MAX_ID_PAGES 256u
 #define MIN_TYPES 16u /* Windows has 40 and more */
 
 struct table_walk {
@@ -89,6 +90,55 @@ static uint64_t entry_va(const struct kda_fit *fit, uint64_t code, uint64_t inde
     return at + index * ENTRY_SIZE;
 }
 
+struct id_walk {
+    unsigned pages, found;
+    bool add;
+};
+
+/* Entries that lead to processes which know that this is their id. */
+static void walk_ids(struct kda_fit *fit, struct id_walk *walk, uint64_t page_va, unsigned level,
+                     uint64_t first)
+{
+    uint8_t page[KDA_PAGE_SIZE];
+    if (walk->pages++ >= MAX_ID_PAGES || kda_fit_read(fit, page_va, page, sizeof(page)) != FIT_YES)
+        return;
+    uint64_t span = level == 2 ? (uint64_t)ENTRIES * POINTERS : ENTRIES;
+    for (unsigned i = 0; level > 0 && i < POINTERS; i++) {
+        uint64_t next = kda_le64(page + i * 8u);
+        if (!kda_fit_is_pool(fit, next) || (next & KDA_PAGE_MASK) != 0)
+            return;
+        walk_ids(fit, walk, next, level - 1, first + i * span);
+    }
+    for (unsigned i = 0; level == 0 && i < ENTRIES; i++) {
+        uint64_t object = entry_object(fit, kda_le64(page + i * ENTRY_SIZE)), pid;
+        if (object == 0 || kda_fit_u64(fit, object + fit->pid_at, &pid) != FIT_YES || pid == 0 ||
+            pid != (first + i) * 4 || !kda_fit_named_process(fit, object))
+            continue;
+        walk->found++;
+        if (walk->add)
+            kda_fit_add_process(fit, object);
+    }
+}
+
+static unsigned count_ids(struct kda_fit *fit, uint64_t code, bool add)
+{
+    struct id_walk walk = {.add = add};
+    if ((code & 3) == 3 || !kda_fit_is_pool(fit, code & ~(uint64_t)KDA_PAGE_MASK))
+        return 0;
+    walk_ids(fit, &walk, code & ~(uint64_t)KDA_PAGE_MASK, (unsigned)(code & 3), 0);
+    return walk.found;
+}
+
+void kda_fit_add_ids(struct kda_fit *fit)
+{
+    const struct fit_votes *votes = &fit->votes[F(HANDLE_TABLE, TableCode)];
+    uint64_t table, code;
+    for (size_t i = 0; fit->cid_global != 0 && i < votes->count; i++)
+        if (kda_fit_u64(fit, fit->cid_global, &table) == FIT_YES &&
+            kda_fit_u64(fit, table + votes->place[i].offset, &code) == FIT_YES)
+            (void)count_ids(fit, code, true);
+}
+
 /* Entry n of the table of ids is the process or thread with id 4n. */
 bool kda_fit_is_cid(struct kda_fit *fit, uint64_t table)
 {
@@ -107,6 +157,9 @@ bool kda_fit_is_cid(struct kda_fit *fit, uint64_t table)
             no += entry_object(fit, low) != fit->processes[p].va;
         }
         if (yes > 0 && yes >= no)
+            return true;
+        /* Where the known processes stand is missing: others may be known from here alone. */
+        if (yes + no == 0 && count_ids(fit, code, false) >= 3)
             return true;
     }
     return false;

@@ -196,6 +196,8 @@ size_t kda_fit_code_targets(const uint8_t *code, size_t size, uint64_t va, uint6
 /* ---- fit_process.c, fit_handle.c ---- */
 bool kda_fit_processes(struct kda_fit *fit);
 bool kda_fit_is_process(const struct kda_fit *fit, uint64_t va);
+bool kda_fit_named_process(const struct kda_fit *fit, uint64_t va);
+void kda_fit_add_process(struct kda_fit *fit, uint64_t va);
 void kda_fit_objects(struct kda_fit *fit);
 /* Address of the object type of that name, or 0. */
 uint64_t kda_fit_named_type(struct kda_fit *fit, const char *name);
@@ -204,6 +206,8 @@ void kda_fit_handles(struct kda_fit *fit, uint64_t table, bool cid, fit_handle_f
                      void *context);
 /* Is it a handle table of process ids? */
 bool kda_fit_is_cid(struct kda_fit *fit, uint64_t table);
+/* Adds the processes that only the table of ids names. */
+void kda_fit_add_ids(struct kda_fit *fit);
 void kda_fit_modules(struct kda_fit *fit);
 const struct kda_module *kda_fit_module_at(const struct kda_fit *fit, uint64_t va);
 void kda_fit_jobs(struct kda_fit *fit);

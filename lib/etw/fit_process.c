@@ -81,6 +81,18 @@ static struct fit_process *add_process(struct kda_fit *fit, uint64_t va)
     return process;
 }
 
+void kda_fit_add_process(struct kda_fit *fit, uint64_t va)
+{
+    (void)add_process(fit, va);
+}
+
+bool kda_fit_named_process(const struct kda_fit *fit, uint64_t va)
+{
+    uint8_t name[NAME_SIZE];
+    return kda_fit_read(fit, va + fit->name_at, name, sizeof(name)) == FIT_YES &&
+           plausible_name(name);
+}
+
 static void on_process(struct kda_fit *fit, void *context, uint64_t link)
 {
     (void)context;
@@ -295,7 +307,6 @@ static void on_table(struct kda_fit *fit, void *context, uint64_t link)
     uint32_t list_at = *(const uint32_t *)context;
     uint32_t owner_at = kda_fit_best(fit, F(HANDLE_TABLE, QuotaProcess));
     uint64_t owner;
-    uint8_t name[NAME_SIZE];
     if (kda_fit_in_nt(fit, link)) {
         fit->table_head = link;
         return;
@@ -304,8 +315,7 @@ static void on_table(struct kda_fit *fit, void *context, uint64_t link)
         owner == 0 || kda_fit_is_process(fit, owner))
         return;
     /* A process that the active list does not have. */
-    if (kda_fit_read(fit, owner + fit->name_at, name, sizeof(name)) == FIT_YES &&
-        plausible_name(name))
+    if (kda_fit_named_process(fit, owner))
         (void)add_process(fit, owner);
 }
 
