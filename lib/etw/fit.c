@@ -6,6 +6,8 @@
 
 #include "fit_int.h"
 
+#define GLOBALS_SIZE 0x430u /* _ESERVERSILO_GLOBALS, the smallest of all builds */
+
 static const char *const anchor_names[KDA_ANCHOR_COUNT] = {
     [KDA_ANCHOR_DEBUGGER_DATA] = "debugger_data",
     [KDA_ANCHOR_SELF_NAMING] = "self_naming",
@@ -83,7 +85,6 @@ static void set_exports(struct kda_fit *fit)
 
 static void set_globals(struct kda_fit *fit)
 {
-    uint64_t member = 0;
     set_exports(fit);
     set_rva(fit, KDA_SYM_PsLoadedModuleList, fit->module_head);
     set_rva(fit, KDA_SYM_PsActiveProcessHead, fit->process_head);
@@ -95,13 +96,11 @@ static void set_globals(struct kda_fit *fit)
     set_rva(fit, KDA_SYM_EtwpPsProvRegHandle, fit->reg_handle[1]);
     if (fit->types_known)
         set_rva(fit, KDA_SYM_ObTypeIndexTable, fit->type_table);
-    if (fit->globals != 0) {
-        set_rva(fit, KDA_SYM_PspHostSiloGlobals, fit->globals);
-        member = fit->globals + fit->form.silo_member;
-    }
-    /* EtwpDebuggerData holds the state as well. */
+    set_rva(fit, KDA_SYM_PspHostSiloGlobals, fit->globals);
+    /* EtwpDebuggerData and the globals hold the state as well. */
     uint64_t direct = kda_fit_find_qword(fit, fit->info.state, 0);
-    while (direct != 0 && (direct == member || direct - fit->debugger_data < 32))
+    while (direct != 0 && ((fit->globals != 0 && direct - fit->globals < GLOBALS_SIZE) ||
+                           direct - fit->debugger_data < 32))
         direct = kda_fit_find_qword(fit, fit->info.state, direct);
     set_rva(fit, KDA_SYM_EtwpHostSiloState, direct);
     if (fit->layout.rva[KDA_SYM_PspHostSiloGlobals] == KDA_NONE &&
@@ -180,9 +179,10 @@ static enum kda_status run(struct kda_fit *fit, struct kda_error *err)
     kda_fit_modules(fit);
     if (!kda_fit_processes(fit))
         return fit->out_of_memory ? KDA_NO_MEMORY : missing(fit, err);
-    kda_fit_objects(fit);
     kda_fit_survey(fit);
     kda_fit_add_ids(fit);
+    kda_fit_vote_processes(fit);
+    kda_fit_objects(fit);
     bool found = kda_fit_find_state(fit);
     if (fit->out_of_memory)
         return KDA_NO_MEMORY;

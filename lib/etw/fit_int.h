@@ -90,6 +90,7 @@ struct fit_entry {
 struct fit_form {
     uint32_t silo, globals, max_loggers, array, inline_array, table, security;
     uint32_t silo_member; /* EtwSiloState in the globals */
+    uint32_t ambiguous;   /* 1: several forms fit equally, none of them is proven */
 };
 
 struct kda_fit {
@@ -195,6 +196,8 @@ size_t kda_fit_code_targets(const uint8_t *code, size_t size, uint64_t va, uint6
 
 /* ---- fit_process.c, fit_handle.c ---- */
 bool kda_fit_processes(struct kda_fit *fit);
+/* Once all processes are known that any witness names. */
+void kda_fit_vote_processes(struct kda_fit *fit);
 bool kda_fit_is_process(const struct kda_fit *fit, uint64_t va);
 bool kda_fit_named_process(const struct kda_fit *fit, uint64_t va);
 void kda_fit_add_process(struct kda_fit *fit, uint64_t va);

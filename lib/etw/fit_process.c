@@ -432,9 +432,6 @@ bool kda_fit_processes(struct kda_fit *fit)
     find_heads(fit);
     if (fit->process_head != 0)
         (void)kda_fit_walk(fit, fit->process_head, FIT_MAX_PROCESSES, on_process, NULL);
-    for (size_t i = 0; i < fit->process_count; i++)
-        vote_process(fit, &fit->processes[i]);
-    find_system_table(fit);
     if (kda_kernel_kdbg_field(fit->kernel, KDBG_CID_TABLE, &cid, NULL) == KDA_OK &&
         kda_fit_in_nt(fit, cid)) {
         uint64_t table;
@@ -442,4 +439,14 @@ bool kda_fit_processes(struct kda_fit *fit)
             fit->cid_global = cid;
     }
     return true;
+}
+
+void kda_fit_vote_processes(struct kda_fit *fit)
+{
+    for (size_t i = 0; i < fit->process_count; i++) {
+        if (fit->processes[i].table == 0)
+            vote_table(fit, &fit->processes[i]);
+        vote_process(fit, &fit->processes[i]);
+    }
+    find_system_table(fit);
 }

@@ -14,14 +14,16 @@ static void collect(struct kda_fit *fit)
 {
     uint64_t array = 0, state = fit->info.state;
     uint32_t slots = 64;
-    if (fit->form.inline_array != KDA_NONE)
+    if (fit->form.ambiguous)
+        array = fit->array_hint;
+    else if (fit->form.inline_array != KDA_NONE)
         array = state + fit->form.inline_array;
     else if (kda_fit_u64(fit, state + fit->form.array, &array) != FIT_YES)
         array = fit->array_hint;
     if (array == 0)
         return;
     fit->loggers_complete = true;
-    if (fit->form.max_loggers != KDA_NONE &&
+    if (!fit->form.ambiguous && fit->form.max_loggers != KDA_NONE &&
         kda_fit_u32(fit, state + fit->form.max_loggers, &slots) != FIT_YES)
         slots = 64;
     for (uint32_t i = 0; i < slots && i < FIT_MAX_LOGGERS; i++) {

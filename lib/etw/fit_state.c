@@ -13,6 +13,7 @@
 #define LISTS 3u
 #define FIXED_SLOTS 64u
 #define MIN_HEADS 16u
+#define MIN_WITNESSES 8u
 
 size_t kda_fit_forms(const struct kda_fit *fit, struct fit_form *ret, size_t max)
 {
@@ -124,6 +125,26 @@ static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
     return answer != FIT_YES ? answer : back == state ? FIT_YES : FIT_NO;
 }
 
+/* Loggers of an array that name the state, at the place where most do. The last witness when every
+ * page of the state is missing: its address is known and what hangs on it can still be read. */
+static unsigned loggers_name(const struct kda_fit *fit, uint64_t array, uint64_t state)
+{
+    const struct fit_votes *member = &fit->votes[F(WMI_LOGGER_CONTEXT, SiloState)];
+    unsigned best = 0;
+    for (size_t m = 0; m < member->count; m++) {
+        unsigned same = 0;
+        for (uint32_t i = 0; i < FIXED_SLOTS; i++) {
+            uint64_t context, value;
+            same += kda_fit_u64(fit, array + i * 8u, &context) == FIT_YES && context > 1 &&
+                    kda_fit_u64(fit, (context & ~(uint64_t)1) + member->place[m].offset, &value) ==
+                        FIT_YES &&
+                    value == state;
+        }
+        best = same > best ? same : best;
+    }
+    return best;
+}
+
 static bool check_form(struct kda_fit *fit, uint64_t state, const struct fit_form *form,
                        unsigned *score)
 {
@@ -153,6 +174,11 @@ static bool check_form(struct kda_fit *fit, uint64_t state, const struct fit_for
     if (slot.no * 4 > slot.yes)
         return false;
     struct tally heads = check_heads(fit, state + form->table);
+    if (heads.yes + heads.no == 0 && slot.no == 0 && array != 0 && array == fit->array_hint &&
+        loggers_name(fit, array, state) >= MIN_WITNESSES) {
+        *score = 1;
+        return true;
+    }
     if (heads.yes < MIN_HEADS || heads.no * 8 > heads.yes)
         return false;
     /* Without one readable logger the owner must speak for the state. */
@@ -173,6 +199,7 @@ bool kda_fit_check_state(struct kda_fit *fit, uint64_t state, struct fit_form *f
         unsigned score = 0;
         if (!check_form(fit, state, &forms[i], &score) || score <= best)
             continue;
+        forms[i].ambiguous = score == 1;
         best = score;
         *form = forms[i];
     }
@@ -188,12 +215,30 @@ static void vote_all(struct kda_fit *fit, enum kda_field_id field, uint32_t righ
     }
 }
 
+/* The member of the host's globals that holds the state. */
+static void vote_member(struct kda_fit *fit)
+{
+    struct fit_votes *member = &fit->votes[F(ESERVERSILO_GLOBALS, EtwSiloState)];
+    for (size_t i = 0; fit->globals != 0 && i < member->count; i++) {
+        uint64_t value;
+        if (kda_fit_u64(fit, fit->globals + member->place[i].offset, &value) == FIT_YES) {
+            member->place[i].yes += value == fit->info.state ? 4u : 0u;
+            member->place[i].no += value == fit->info.state ? 0u : 4u;
+        }
+    }
+}
+
 /* Which forms does the accepted state contradict? Each place is judged by the test that depends on
  * it, so that a field whose place several forms share is proven once. */
 void kda_fit_vote_state(struct kda_fit *fit)
 {
     const struct fit_form *form = &fit->form;
     uint64_t value, state = fit->info.state;
+    if (form->ambiguous) {
+        /* Nothing of the state can be read. Its globals still tell their own form. */
+        vote_member(fit);
+        return;
+    }
     struct fit_votes *table = &fit->votes[F(ETW_SILODRIVERSTATE, EtwpGuidHashTable)];
     for (size_t i = 0; i < table->count; i++) {
         struct tally heads = check_heads(fit, state + table->place[i].offset);
@@ -212,9 +257,7 @@ void kda_fit_vote_state(struct kda_fit *fit)
         vote_all(fit, F(ETW_SILODRIVERSTATE, SiloGlobals), form->globals, 4);
         fit->globals = value;
     }
-    if (fit->globals != 0 &&
-        kda_fit_u64(fit, fit->globals + form->silo_member, &value) == FIT_YES && value == state)
-        vote_all(fit, F(ESERVERSILO_GLOBALS, EtwSiloState), form->silo_member, 4);
+    vote_member(fit);
     if (form->silo != KDA_NONE && kda_fit_u64(fit, state + form->silo, &value) == FIT_YES)
         vote_all(fit, F(ETW_SILODRIVERSTATE, Silo), form->silo, 1);
 }
