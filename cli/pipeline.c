@@ -231,6 +231,7 @@ int cli_open_report(struct cli *cli)
         .width = terminal ? term_width(stdout) : 0,
         .color = terminal && !o->no_color && !(no_color && *no_color),
         .verbose = o->verbose,
+        .fitted = cli->fit != NULL,
     };
     if (kda_report_open(&options, cli_output_write, &cli->output, &cli->report, &err) == KDA_OK)
         return CLI_DONE;
