@@ -123,8 +123,15 @@ static bool start_from(struct kda_fit *fit, uint64_t va, bool system)
         fit->links_at = layout->field[F(EPROCESS, ActiveProcessLinks)].offset;
         fit->name_at = layout->field[F(EPROCESS, ImageFileName)].offset;
         (void)add_process(fit, va);
-        (void)kda_fit_walk(fit, va + fit->links_at, FIT_MAX_PROCESSES, on_process, NULL);
-        return true;
+        bool closed =
+            kda_fit_walk(fit, va + fit->links_at, FIT_MAX_PROCESSES, on_process, NULL);
+        /* The list of processes starts in the kernel. A ring that closes without it is not that
+         * list, whatever its members call themselves. */
+        if (!closed || fit->process_head != 0)
+            return true;
+        fit->process_count = 0;
+        kda_map_deinit(&fit->process_by_va);
+        kda_map_init(&fit->process_by_va);
     }
     return false;
 }
@@ -217,10 +224,13 @@ static enum fit_answer check_parent(const struct kda_fit *fit, uint64_t parent)
     return FIT_UNKNOWN; /* the parent may be gone */
 }
 
-/* PS_PROTECTION: type 0..2, signer 0..8. Source: winternl.h, PS_PROTECTED_TYPE and _SIGNER. */
-static enum fit_answer check_protection(uint64_t value)
+/* PS_PROTECTION: type 0..2, signer 0..8. Source: winternl.h, PS_PROTECTED_TYPE and _SIGNER. System
+ * is protected (2) as WinSystem (7) on every build that has the field. */
+static enum fit_answer check_protection(uint64_t value, bool system)
 {
     uint8_t level = (uint8_t)value;
+    if (system && level == 0x72)
+        return FIT_YES;
     return (level & 7) <= 2 && level >> 4 <= 8 ? FIT_UNKNOWN : FIT_NO;
 }
 
@@ -238,7 +248,8 @@ static enum fit_answer check_root(const struct kda_fit *fit, uint64_t root)
     return here == there ? FIT_YES : FIT_NO;
 }
 
-static enum fit_answer check_number(struct kda_fit *fit, enum kda_field_id field, uint64_t value)
+static enum fit_answer check_number(struct kda_fit *fit, bool system, enum kda_field_id field,
+                                    uint64_t value)
 {
     switch (field) {
     case F(EPROCESS, InheritedFromUniqueProcessId):
@@ -248,7 +259,7 @@ static enum fit_answer check_number(struct kda_fit *fit, enum kda_field_id field
     case F(EPROCESS, ExitTime):
         return kda_fit_time(value, true) == FIT_NO ? FIT_NO : FIT_UNKNOWN;
     case F(EPROCESS, Protection):
-        return check_protection(value);
+        return check_protection(value, system);
     case F(KPROCESS, DirectoryTableBase):
         return check_root(fit, value);
     case F(EPROCESS, SeAuditProcessCreationInfo):
@@ -295,7 +306,7 @@ static void vote_process(struct kda_fit *fit, struct fit_process *process)
         for (size_t i = 0; i < count; i++) {
             uint64_t value;
             if (kda_fit_u64(fit, process->va + at[i].offset, &value) == FIT_YES)
-                kda_fit_vote(&at[i], check_number(fit, numbers[f], value));
+                kda_fit_vote(&at[i], check_number(fit, process->va == fit->system, numbers[f], value));
         }
     }
 }

@@ -84,6 +84,7 @@ bool kda_fit_specific(enum kda_field_id field)
     case F(EPROCESS, UniqueProcessId):
     case F(EPROCESS, ImageFileName):
     case F(EPROCESS, ObjectTable):
+    case F(EPROCESS, Protection):
     case F(EJOB, ServerSiloGlobals):
     case F(HANDLE_TABLE, QuotaProcess):
     case F(HANDLE_TABLE, UniqueProcessId):
