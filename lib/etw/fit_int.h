@@ -129,7 +129,7 @@ struct kda_fit {
     size_t self_named_count;
     uint64_t reg_handle[2]; /* addresses of the globals with the two known handles */
     uint64_t array_hint; /* logger array by EtwpDebuggerData, for a state whose own page is missing */
-    bool loggers_complete;
+    uint32_t slots; /* of the logger array */
     struct fit_logger *loggers;
     size_t logger_count, logger_capacity;
     struct fit_entry *entries;

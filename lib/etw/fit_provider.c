@@ -67,7 +67,8 @@ static enum fit_answer check_enable(const struct kda_fit *fit, uint64_t at, bool
     for (size_t i = 0; i < fit->logger_count; i++)
         if (fit->loggers[i].slot == logger)
             return FIT_YES;
-    return fit->loggers_complete || logger >= FIT_MAX_LOGGERS ? FIT_NO : FIT_UNKNOWN;
+    /* A session that has just ended may still be named. */
+    return logger >= fit->slots ? FIT_NO : FIT_UNKNOWN;
 }
 
 static enum fit_answer check_slots(const struct kda_fit *fit, uint64_t at)

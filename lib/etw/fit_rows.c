@@ -71,6 +71,7 @@ bool kda_fit_specific(enum kda_field_id field)
     case F(ETW_SILODRIVERSTATE, EtwpSecurityProviderGuidEntry):
     case F(WMI_LOGGER_CONTEXT, LoggerId):
     case F(WMI_LOGGER_CONTEXT, LoggerName):
+    case F(WMI_LOGGER_CONTEXT, GlobalList):
     case F(WMI_LOGGER_CONTEXT, SiloState):
     case F(ETW_REALTIME_CONSUMER, Links):
     case F(ETW_REALTIME_CONSUMER, ProcessObject):
@@ -103,7 +104,6 @@ bool kda_fit_strong(enum kda_field_id field)
     switch (field) {
     case F(ETW_SILODRIVERSTATE, MaxLoggers):
     case F(WMI_LOGGER_CONTEXT, LogFileName):
-    case F(WMI_LOGGER_CONTEXT, GlobalList):
     case F(WMI_LOGGER_CONTEXT, Consumers):
     case F(WMI_LOGGER_CONTEXT, NumConsumers):
     case F(WMI_LOGGER_CONTEXT, StartTime):

@@ -22,17 +22,13 @@ static void collect(struct kda_fit *fit)
         array = fit->array_hint;
     if (array == 0)
         return;
-    fit->loggers_complete = true;
     if (!fit->form.ambiguous && fit->form.max_loggers != KDA_NONE &&
         kda_fit_u32(fit, state + fit->form.max_loggers, &slots) != FIT_YES)
         slots = 64;
+    fit->slots = slots;
     for (uint32_t i = 0; i < slots && i < FIT_MAX_LOGGERS; i++) {
         uint64_t value;
-        if (kda_fit_u64(fit, array + i * 8u, &value) != FIT_YES) {
-            fit->loggers_complete = false;
-            continue;
-        }
-        if (value <= 1 || !kda_fit_is_pool(fit, value & ~(uint64_t)1))
+        if (kda_fit_u64(fit, array + i * 8u, &value) != FIT_YES || value <= 1 || !kda_fit_is_pool(fit, value & ~(uint64_t)1))
             continue;
         void *items = fit->loggers;
         if (!kda_grow(&items, &fit->logger_capacity, fit->logger_count + 1,
@@ -74,6 +70,26 @@ static const enum kda_field_id numbers[] = {
     F(WMI_LOGGER_CONTEXT, BuffersAvailable),
 };
 
+/* The list of a logger's buffers: each starts with its size, which is the logger's. Other lists stand
+ * near, so a closed ring alone proves nothing. GlobalEntry stands at 0x38 of _WMI_BUFFER_HEADER in
+ * all surveyed builds. */
+static enum fit_answer check_buffers(const struct kda_fit *fit, const struct fit_logger *logger,
+                                     uint64_t at)
+{
+    const struct fit_votes *size_at = &fit->votes[F(WMI_LOGGER_CONTEXT, BufferSize)];
+    const struct fit_votes *entry_at = &fit->votes[F(WMI_BUFFER_HEADER, GlobalEntry)];
+    uint64_t first;
+    uint32_t mine, theirs;
+    if (kda_fit_ring(fit, at) == FIT_NO)
+        return FIT_NO;
+    if (kda_fit_u64(fit, at, &first) != FIT_YES || first == at || size_at->count == 0 ||
+        entry_at->count == 0 ||
+        kda_fit_u32(fit, logger->va + size_at->place[0].offset, &mine) != FIT_YES ||
+        kda_fit_u32(fit, first - entry_at->place[0].offset, &theirs) != FIT_YES)
+        return FIT_UNKNOWN;
+    return mine == theirs && mine != 0 ? FIT_YES : FIT_UNKNOWN;
+}
+
 static enum fit_answer check_place(struct kda_fit *fit, const struct fit_logger *logger,
                                    enum kda_field_id field, uint64_t at)
 {
@@ -85,6 +101,7 @@ static enum fit_answer check_place(struct kda_fit *fit, const struct fit_logger 
     case F(WMI_LOGGER_CONTEXT, LogFileName):
         return kda_fit_string(fit, at, true);
     case F(WMI_LOGGER_CONTEXT, GlobalList):
+        return check_buffers(fit, logger, at);
     case F(WMI_LOGGER_CONTEXT, Consumers):
         return kda_fit_ring(fit, at);
     case F(WMI_LOGGER_CONTEXT, SecurityDescriptor):
