@@ -116,8 +116,8 @@ static int fit_layout(struct cli *cli, struct kda_error *err)
     const char *path = cli->options.symbols;
     struct kda_fit_options options = {.no_profile = path && strcmp(path, "none") == 0};
     struct kda_error why;
-    if (path && (strcmp(path, "profile") == 0 || strcmp(path, "pdb") == 0 ||
-                 strcmp(path, "isf") == 0))
+    if (path &&
+        (strcmp(path, "profile") == 0 || strcmp(path, "pdb") == 0 || strcmp(path, "isf") == 0))
         return CLI_SYMBOLS;
     enum kda_status status = kda_etw_fit(cli->kernel, &options, &cli->fit, &why);
     if (status == KDA_OK)

@@ -58,13 +58,13 @@ struct kda_fit_anchor_info {
 };
 
 struct kda_fit_info {
-    const char *nearest;  /* first build of the known layout that fits best ("10.0.22000.434") */
-    bool whole;           /* one known layout passes every check */
-    unsigned layouts;     /* distinct layouts known */
-    unsigned left;        /* of those, not contradicted as a whole */
-    uint64_t state;       /* the host's ETW state */
-    uint32_t passed;      /* checks of the chosen layout that passed, over all objects */
-    uint32_t failed;      /* and that failed (damaged or tampered objects) */
+    const char *nearest; /* first build of the known layout that fits best ("10.0.22000.434") */
+    bool whole;          /* one known layout passes every check */
+    unsigned layouts;    /* distinct layouts known */
+    unsigned left;       /* of those, not contradicted as a whole */
+    uint64_t state;      /* the host's ETW state */
+    uint32_t passed;     /* checks of the chosen layout that passed, over all objects */
+    uint32_t failed;     /* and that failed (damaged or tampered objects) */
     size_t proven, fitted, absent; /* fields by state */
     bool disagreement;             /* two accepted anchors lead to different states */
     struct kda_fit_anchor_info anchor[KDA_ANCHOR_COUNT];

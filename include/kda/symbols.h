@@ -82,8 +82,8 @@ KDA_MUST_CHECK enum kda_status kda_symbols_find(const struct kda_kernel_id *id,
                                                 struct kda_symbols **ret, struct kda_error *err);
 void kda_symbols_free(struct kda_symbols *symbols); /* NULL is allowed */
 
-/* A handle over a layout that the caller worked out; the layout and the strings are copied, `source`
- * is a string constant. `version` may be NULL. Errors: KDA_NO_MEMORY. */
+/* A handle over a layout that the caller worked out; the layout and the strings are copied,
+ * `source` is a string constant. `version` may be NULL. Errors: KDA_NO_MEMORY. */
 KDA_MUST_CHECK enum kda_status kda_symbols_create(const struct kda_layout *layout,
                                                   const char *source, const char *origin,
                                                   const char *version, struct kda_symbols **ret,

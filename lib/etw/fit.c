@@ -71,9 +71,12 @@ static uint64_t holder(const struct kda_fit *fit, uint64_t value, uint64_t excep
 static void set_exports(struct kda_fit *fit)
 {
     static const enum kda_symbol_id exports[] = {
-        KDA_SYM_PsInitialSystemProcess, KDA_SYM_NtBuildNumber,
-        KDA_SYM_NtBuildLab,             KDA_SYM_KeNumberProcessors,
-        KDA_SYM_PsProcessType,          KDA_SYM_PsThreadType,
+        KDA_SYM_PsInitialSystemProcess,
+        KDA_SYM_NtBuildNumber,
+        KDA_SYM_NtBuildLab,
+        KDA_SYM_KeNumberProcessors,
+        KDA_SYM_PsProcessType,
+        KDA_SYM_PsThreadType,
         KDA_SYM_PsGetServerSiloServiceSessionId,
     };
     for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
@@ -143,8 +146,8 @@ static enum kda_status missing(const struct kda_fit *fit, struct kda_error *err)
         if (n > 0 && used + (size_t)n < sizeof(tried))
             used += (size_t)n;
     }
-    return kda_fail(err, KDA_NO_SYMBOL, "fit",
-                    "no ETW state was found that passes the checks (%s)", tried);
+    return kda_fail(err, KDA_NO_SYMBOL, "fit", "no ETW state was found that passes the checks (%s)",
+                    tried);
 }
 
 /* Without these the rows could not be made; that they are absent means that this is a build whose
@@ -152,8 +155,10 @@ static enum kda_status missing(const struct kda_fit *fit, struct kda_error *err)
 static enum kda_status check_needed(const struct kda_fit *fit, struct kda_error *err)
 {
     static const enum kda_field_id needed[] = {
-        F(EPROCESS, ActiveProcessLinks),         F(EPROCESS, UniqueProcessId),
-        F(ETW_GUID_ENTRY, Guid),                 F(ETW_GUID_ENTRY, RegListHead),
+        F(EPROCESS, ActiveProcessLinks),
+        F(EPROCESS, UniqueProcessId),
+        F(ETW_GUID_ENTRY, Guid),
+        F(ETW_GUID_ENTRY, RegListHead),
         F(ETW_SILODRIVERSTATE, EtwpGuidHashTable),
     };
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
@@ -268,7 +273,8 @@ enum kda_status kda_fit_install(const struct kda_fit *fit, struct kda_kernel *ke
 {
     struct kda_symbols *symbols;
     const char *version = NULL;
-    size_t row = fit->options.no_profile ? SIZE_MAX : kda_profile_match(&kda_kernel_info(kernel)->id);
+    size_t row =
+        fit->options.no_profile ? SIZE_MAX : kda_profile_match(&kda_kernel_info(kernel)->id);
     struct kda_profile_info info;
     if (row != SIZE_MAX) {
         kda_profile_get(row, &info);

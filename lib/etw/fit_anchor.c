@@ -160,9 +160,8 @@ static void by_threat_int(struct candidates *c)
     struct kda_fit *fit = c->fit;
     const struct fit_votes *entry_at = &fit->votes[F(ETW_REG_ENTRY, GuidEntry)];
     uint64_t global = fit->reg_handle[0], reg, entry;
-    size_t row = fit->options.no_profile
-                     ? SIZE_MAX
-                     : kda_profile_match(&kda_kernel_info(fit->kernel)->id);
+    size_t row =
+        fit->options.no_profile ? SIZE_MAX : kda_profile_match(&kda_kernel_info(fit->kernel)->id);
     if (row != SIZE_MAX) {
         struct kda_layout *layout = kda_calloc(1, sizeof(*layout));
         if (!layout) {

@@ -14,9 +14,7 @@
 enum fit_answer kda_fit_read(const struct kda_fit *fit, uint64_t va, void *buf, size_t size)
 {
     enum kda_status status = kda_read(fit->kernel, va, buf, size, NULL);
-    return status == KDA_OK         ? FIT_YES
-           : status == KDA_UNMAPPED ? FIT_NO
-                                    : FIT_UNKNOWN;
+    return status == KDA_OK ? FIT_YES : status == KDA_UNMAPPED ? FIT_NO : FIT_UNKNOWN;
 }
 
 enum fit_answer kda_fit_u64(const struct kda_fit *fit, uint64_t va, uint64_t *ret)

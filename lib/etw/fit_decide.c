@@ -6,8 +6,8 @@
  *    decided on its own.
  * 2. Rows that no group eliminated are known layouts that fit as a whole. If there is none, the
  *    build is a new mixture and every group is left with its own rows.
- * 3. A field is placed where all rows that are left have it. Where no row of the group is left, only
- *    a place that its own check singled out is used.
+ * 3. A field is placed where all rows that are left have it. Where no row of the group is left,
+ * only a place that its own check singled out is used.
  */
 #include <stdio.h>
 #include <string.h>
@@ -139,8 +139,8 @@ static size_t nearest(const struct kda_fit *fit, uint64_t whole)
     for (size_t r = 0; r < fit->rows.count; r++) {
         uint64_t score = 1 + (whole >> r & 1) * UINT32_MAX;
         for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
-            const struct fit_place *place = place_of(fit, (enum kda_field_id)i,
-                                                     fit->rows.items[r].layout.field[i].offset);
+            const struct fit_place *place =
+                place_of(fit, (enum kda_field_id)i, fit->rows.items[r].layout.field[i].offset);
             score += place && kda_fit_holds(place) ? 16u : 0u;
         }
         if (score > best_score) {

@@ -56,8 +56,7 @@ static void walk_page(struct kda_fit *fit, struct table_walk *walk, uint64_t pag
     }
 }
 
-void kda_fit_handles(struct kda_fit *fit, uint64_t table, bool cid, fit_handle_fn fn,
-                     void *context)
+void kda_fit_handles(struct kda_fit *fit, uint64_t table, bool cid, fit_handle_fn fn, void *context)
 {
     struct table_walk walk = {fn, context, cid, 0};
     struct fit_votes *votes = &fit->votes[F(HANDLE_TABLE, TableCode)];
@@ -233,8 +232,7 @@ static void vote_types(struct kda_fit *fit)
                 kda_fit_vote(&index->place[k], stored == i ? FIT_YES : FIT_NO);
         }
         for (size_t k = 0; k < name->count; k++)
-            kda_fit_vote(&name->place[k],
-                         kda_fit_string(fit, type + name->place[k].offset, false));
+            kda_fit_vote(&name->place[k], kda_fit_string(fit, type + name->place[k].offset, false));
     }
 }
 

@@ -13,9 +13,9 @@
 #include "base/bytes.h"
 #include "base/map.h"
 
-#define FIT_MAX_ROWS 64u       /* one bit each; the table has 41 */
-#define FIT_MAX_PLACES 24u     /* distinct offsets of one field over all rows; 20 occur */
-#define FIT_MAX_PAGES 8192u    /* of the kernel image held at once */
+#define FIT_MAX_ROWS 64u    /* one bit each; the table has 41 */
+#define FIT_MAX_PLACES 24u  /* distinct offsets of one field over all rows; 20 occur */
+#define FIT_MAX_PAGES 8192u /* of the kernel image held at once */
 #define FIT_MAX_PROCESSES 4096u
 #define FIT_MAX_LOGGERS 1024u
 #define FIT_MAX_ENTRIES 4096u
@@ -119,7 +119,7 @@ struct kda_fit {
     uint32_t pid_at, links_at, name_at; /* EPROCESS */
     struct kda_module *modules;         /* ranges only */
     size_t module_count, module_capacity;
-    uint32_t types; /* object types in the table */
+    uint32_t types;   /* object types in the table */
     bool types_known; /* it is settled how headers store their type */
 
     struct fit_form form; /* of the accepted state */
@@ -128,7 +128,8 @@ struct kda_fit {
     uint64_t self_named[FIT_MAX_STATES]; /* candidates met by the pointer survey */
     size_t self_named_count;
     uint64_t reg_handle[2]; /* addresses of the globals with the two known handles */
-    uint64_t array_hint; /* logger array by EtwpDebuggerData, for a state whose own page is missing */
+    uint64_t
+        array_hint; /* logger array by EtwpDebuggerData, for a state whose own page is missing */
     uint32_t slots; /* of the logger array */
     struct fit_logger *loggers;
     size_t logger_count, logger_capacity;

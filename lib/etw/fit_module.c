@@ -35,12 +35,12 @@ static void on_module(struct kda_fit *fit, void *context, uint64_t link)
             kda_fit_u32(fit, link + size->place[0].offset, &bytes) != FIT_YES)
             continue;
         /* Only nt's size is known from elsewhere. */
-        kda_fit_vote(&size->place[0], va != fit->base                ? FIT_UNKNOWN
+        kda_fit_vote(&size->place[0], va != fit->base                 ? FIT_UNKNOWN
                                       : bytes == fit->end - fit->base ? FIT_YES
                                                                       : FIT_NO);
         void *items = fit->modules;
-        if (!kda_grow(&items, &fit->module_capacity, fit->module_count + 1,
-                      sizeof(*fit->modules), KDA_MAX_MODULES))
+        if (!kda_grow(&items, &fit->module_capacity, fit->module_count + 1, sizeof(*fit->modules),
+                      KDA_MAX_MODULES))
             return;
         fit->modules = items;
         memset(&fit->modules[fit->module_count], 0, sizeof(*fit->modules));
@@ -56,8 +56,7 @@ void kda_fit_modules(struct kda_fit *fit)
     if (kda_kernel_export(fit->kernel, "PsLoadedModuleList", &head, NULL) != KDA_OK ||
         kda_fit_ring(fit, head) == FIT_NO)
         head = image->has_roots ? image->ps_loaded_module_list : 0;
-    if (head == 0 &&
-        kda_kernel_kdbg_field(fit->kernel, KDBG_MODULE_HEAD, &head, NULL) != KDA_OK)
+    if (head == 0 && kda_kernel_kdbg_field(fit->kernel, KDBG_MODULE_HEAD, &head, NULL) != KDA_OK)
         head = 0;
     if (head == 0 || !kda_fit_in_nt(fit, head) || kda_fit_ring(fit, head) == FIT_NO)
         return;

@@ -1,13 +1,13 @@
 /*
- * fit_pool.c - the last resort: pool blocks by their tags, anywhere in physical memory. Freed blocks
- * keep their tags, so what they name are only candidates.
+ * fit_pool.c - the last resort: pool blocks by their tags, anywhere in physical memory. Freed
+ * blocks keep their tags, so what they name are only candidates.
  */
 #include <string.h>
 
 #include "fit_int.h"
 
 #define CHUNK ((size_t)1 << 20)
-#define HEADER 16u /* _POOL_HEADER; the tag stands at 4 */
+#define HEADER 16u                 /* _POOL_HEADER; the tag stands at 4 */
 #define TAG_GUID_ENTRY 0x47777445u /* "EtwG" */
 #define TAG_CONSUMER 0x43777445u   /* "EtwC" */
 #define OBJECT_HEADER 0x30u
@@ -45,8 +45,7 @@ static void scan_page(struct pool_scan *scan, const uint8_t *page)
         /* Optional headers stand before the object header: their number is not known here. */
         for (size_t extra = 0; tag == TAG_CONSUMER && extra <= 0x60; extra += 16)
             for (size_t i = 0; i < consumer->count; i++)
-                cast(scan, page,
-                     off + HEADER + OBJECT_HEADER + extra + consumer->place[i].offset);
+                cast(scan, page, off + HEADER + OBJECT_HEADER + extra + consumer->place[i].offset);
     }
 }
 

@@ -46,8 +46,7 @@ static enum fit_answer shape(const struct kda_fit *fit, const struct kda_layout 
         return FIT_NO;
     if (first == FIT_YES && (system ? pid != 4 : !plausible_pid(pid)))
         return FIT_NO;
-    if (second == FIT_YES &&
-        (system ? memcmp(name, "System", 7) != 0 : !plausible_name(name)))
+    if (second == FIT_YES && (system ? memcmp(name, "System", 7) != 0 : !plausible_name(name)))
         return FIT_NO;
     /* The object spans pages and one may be missing; what is there must tell. */
     if (first != FIT_YES && second != FIT_YES)
@@ -123,8 +122,7 @@ static bool start_from(struct kda_fit *fit, uint64_t va, bool system)
         fit->links_at = layout->field[F(EPROCESS, ActiveProcessLinks)].offset;
         fit->name_at = layout->field[F(EPROCESS, ImageFileName)].offset;
         (void)add_process(fit, va);
-        bool closed =
-            kda_fit_walk(fit, va + fit->links_at, FIT_MAX_PROCESSES, on_process, NULL);
+        bool closed = kda_fit_walk(fit, va + fit->links_at, FIT_MAX_PROCESSES, on_process, NULL);
         /* The list of processes starts in the kernel. A ring that closes without it is not that
          * list, whatever its members call themselves. */
         if (!closed || fit->process_head != 0)
@@ -306,7 +304,8 @@ static void vote_process(struct kda_fit *fit, struct fit_process *process)
         for (size_t i = 0; i < count; i++) {
             uint64_t value;
             if (kda_fit_u64(fit, process->va + at[i].offset, &value) == FIT_YES)
-                kda_fit_vote(&at[i], check_number(fit, process->va == fit->system, numbers[f], value));
+                kda_fit_vote(&at[i],
+                             check_number(fit, process->va == fit->system, numbers[f], value));
         }
     }
 }
@@ -337,10 +336,10 @@ static void walk_tables(struct kda_fit *fit)
     for (size_t i = 0; i < known; i++) {
         uint64_t table = fit->processes[i].table;
         for (size_t k = 0; table != 0 && k < lists->count; k++)
-            kda_fit_vote(&lists->place[k],
-                         kda_fit_ring(fit, table + lists->place[k].offset));
+            kda_fit_vote(&lists->place[k], kda_fit_ring(fit, table + lists->place[k].offset));
     }
-    uint32_t list_at = kda_fit_beside(fit, F(HANDLE_TABLE, QuotaProcess), F(HANDLE_TABLE, HandleTableList));
+    uint32_t list_at =
+        kda_fit_beside(fit, F(HANDLE_TABLE, QuotaProcess), F(HANDLE_TABLE, HandleTableList));
     /* From several tables: one missing page must not end the walk. */
     for (size_t i = 0; list_at != KDA_NONE && i < known && fit->table_head == 0; i++)
         if (fit->processes[i].table != 0)
@@ -355,8 +354,7 @@ static void find_system_table(struct kda_fit *fit)
     for (size_t i = 0; table_at != KDA_NONE && i < fit->process_count; i++) {
         uint64_t table;
         struct fit_process *process = &fit->processes[i];
-        if (process->table == 0 &&
-            kda_fit_u64(fit, process->va + table_at, &table) == FIT_YES &&
+        if (process->table == 0 && kda_fit_u64(fit, process->va + table_at, &table) == FIT_YES &&
             kda_fit_is_pool(fit, table))
             process->table = table;
     }

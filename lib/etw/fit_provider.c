@@ -113,23 +113,22 @@ static enum fit_answer check_place(const struct kda_fit *fit, const struct fit_e
 static void vote_entry(struct kda_fit *fit, const struct fit_entry *entry)
 {
     static const enum kda_field_id fields[] = {
-        F(ETW_GUID_ENTRY, GuidList),           F(ETW_GUID_ENTRY, RegListHead),
-        F(ETW_GUID_ENTRY, Guid),               F(ETW_GUID_ENTRY, SecurityDescriptor),
-        F(ETW_GUID_ENTRY, EnableInfo),         F(ETW_GUID_ENTRY, ProviderEnableInfo),
-        F(ETW_GUID_ENTRY, SiloState),          F(ETW_GUID_ENTRY, FilterData),
+        F(ETW_GUID_ENTRY, GuidList),   F(ETW_GUID_ENTRY, RegListHead),
+        F(ETW_GUID_ENTRY, Guid),       F(ETW_GUID_ENTRY, SecurityDescriptor),
+        F(ETW_GUID_ENTRY, EnableInfo), F(ETW_GUID_ENTRY, ProviderEnableInfo),
+        F(ETW_GUID_ENTRY, SiloState),  F(ETW_GUID_ENTRY, FilterData),
     };
     for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++) {
         struct fit_votes *votes = &fit->votes[fields[f]];
         for (size_t i = 0; i < votes->count; i++)
-            kda_fit_vote(&votes->place[i], check_place(fit, entry, fields[f],
-                                                       entry->va + votes->place[i].offset));
+            kda_fit_vote(&votes->place[i],
+                         check_place(fit, entry, fields[f], entry->va + votes->place[i].offset));
     }
 }
 
 static void vote_embedded(struct kda_fit *fit)
 {
-    struct fit_votes *security =
-        &fit->votes[F(ETW_SILODRIVERSTATE, EtwpSecurityProviderGuidEntry)];
+    struct fit_votes *security = &fit->votes[F(ETW_SILODRIVERSTATE, EtwpSecurityProviderGuidEntry)];
     uint32_t guid_at = kda_fit_best(fit, F(ETW_GUID_ENTRY, Guid));
     for (size_t i = 0; guid_at != KDA_NONE && i < security->count; i++) {
         uint8_t guid[16];
@@ -166,8 +165,8 @@ static void vote_kind(struct kda_fit *fit, uint64_t va, uint16_t flags)
         if (kda_fit_u64(fit, va + callback->place[i].offset, &value) == FIT_YES && value != 0)
             kda_fit_vote(&callback->place[i],
                          kda_fit_in_nt(fit, value) || kda_fit_module_at(fit, value) ? FIT_YES
-                         : kda_is_kernel_va(fit->kernel, value) ? FIT_UNKNOWN
-                                                                : FIT_NO);
+                         : kda_is_kernel_va(fit->kernel, value)                     ? FIT_UNKNOWN
+                                                                                    : FIT_NO);
 }
 
 /* A registration's mask has the bits of the entry's slots that apply to it: filters may take some

@@ -213,15 +213,15 @@ static const struct kda_field *donor(const struct fit_rows *rows, size_t row, en
             nearest = f;
             nearest_distance = far;
         }
-        if (far < fitting_distance &&
-            agree(&rows->items[i].layout, &rows->items[row].layout, id)) {
+        if (far < fitting_distance && agree(&rows->items[i].layout, &rows->items[row].layout, id)) {
             fitting = f;
             fitting_distance = far;
         }
         if (f->offset == KDA_NONE)
             continue;
-        constant = constant && (!any || (f->offset == any->offset && f->bit == any->bit &&
-                                         f->bits == any->bits));
+        constant =
+            constant &&
+            (!any || (f->offset == any->offset && f->bit == any->bit && f->bits == any->bits));
         any = f;
     }
     const struct kda_field *found = fitting ? fitting : constant ? nearest : NULL;

@@ -28,11 +28,12 @@ static void collect(struct kda_fit *fit)
     fit->slots = slots;
     for (uint32_t i = 0; i < slots && i < FIT_MAX_LOGGERS; i++) {
         uint64_t value;
-        if (kda_fit_u64(fit, array + i * 8u, &value) != FIT_YES || value <= 1 || !kda_fit_is_pool(fit, value & ~(uint64_t)1))
+        if (kda_fit_u64(fit, array + i * 8u, &value) != FIT_YES || value <= 1 ||
+            !kda_fit_is_pool(fit, value & ~(uint64_t)1))
             continue;
         void *items = fit->loggers;
-        if (!kda_grow(&items, &fit->logger_capacity, fit->logger_count + 1,
-                      sizeof(*fit->loggers), FIT_MAX_LOGGERS)) {
+        if (!kda_grow(&items, &fit->logger_capacity, fit->logger_count + 1, sizeof(*fit->loggers),
+                      FIT_MAX_LOGGERS)) {
             fit->out_of_memory = true;
             return;
         }
@@ -63,16 +64,16 @@ static enum fit_answer check_number(const struct fit_logger *logger, enum kda_fi
 }
 
 static const enum kda_field_id numbers[] = {
-    F(WMI_LOGGER_CONTEXT, LoggerId),        F(WMI_LOGGER_CONTEXT, BufferSize),
-    F(WMI_LOGGER_CONTEXT, CollectionOn),    F(WMI_LOGGER_CONTEXT, ClockType),
-    F(WMI_LOGGER_CONTEXT, LoggerMode),      F(WMI_LOGGER_CONTEXT, NumberOfBuffers),
-    F(WMI_LOGGER_CONTEXT, MaximumBuffers),  F(WMI_LOGGER_CONTEXT, MinimumBuffers),
+    F(WMI_LOGGER_CONTEXT, LoggerId),         F(WMI_LOGGER_CONTEXT, BufferSize),
+    F(WMI_LOGGER_CONTEXT, CollectionOn),     F(WMI_LOGGER_CONTEXT, ClockType),
+    F(WMI_LOGGER_CONTEXT, LoggerMode),       F(WMI_LOGGER_CONTEXT, NumberOfBuffers),
+    F(WMI_LOGGER_CONTEXT, MaximumBuffers),   F(WMI_LOGGER_CONTEXT, MinimumBuffers),
     F(WMI_LOGGER_CONTEXT, BuffersAvailable),
 };
 
-/* The list of a logger's buffers: each starts with its size, which is the logger's. Other lists stand
- * near, so a closed ring alone proves nothing. GlobalEntry stands at 0x38 of _WMI_BUFFER_HEADER in
- * all surveyed builds. */
+/* The list of a logger's buffers: each starts with its size, which is the logger's. Other lists
+ * stand near, so a closed ring alone proves nothing. GlobalEntry stands at 0x38 of
+ * _WMI_BUFFER_HEADER in all surveyed builds. */
 static enum fit_answer check_buffers(const struct kda_fit *fit, const struct fit_logger *logger,
                                      uint64_t at)
 {
@@ -161,9 +162,9 @@ static void find_silo_member(struct kda_fit *fit)
     for (uint32_t at = TAIL_FIRST; at < TAIL_LAST; at += 8) {
         struct fit_place place = {at, 0, 0};
         for (size_t i = 0; i < fit->logger_count; i++)
-            kda_fit_vote(&place, check_place(fit, &fit->loggers[i],
-                                             F(WMI_LOGGER_CONTEXT, SiloState),
-                                             fit->loggers[i].va + at));
+            kda_fit_vote(&place,
+                         check_place(fit, &fit->loggers[i], F(WMI_LOGGER_CONTEXT, SiloState),
+                                     fit->loggers[i].va + at));
         if (kda_fit_holds(&place) && place.yes > best.yes)
             best = place;
     }

@@ -33,8 +33,7 @@ size_t kda_fit_forms(const struct kda_fit *fit, struct fit_form *ret, size_t max
         size_t i = 0;
         while (i < count && memcmp(&ret[i], &form, sizeof(form)) != 0)
             i++;
-        if (i == count && count < max && form.table != KDA_NONE &&
-            form.silo_member != KDA_NONE &&
+        if (i == count && count < max && form.table != KDA_NONE && form.silo_member != KDA_NONE &&
             (form.array != KDA_NONE || form.inline_array != KDA_NONE))
             ret[count++] = form;
     }
@@ -87,8 +86,8 @@ static struct tally check_slots(const struct kda_fit *fit, uint64_t array, uint3
     return tally;
 }
 
-/* A pointer to the state in the kernel's data, next to no EtwpDebuggerData. Only the host's state is
- * held there: a container's hangs on its job. */
+/* A pointer to the state in the kernel's data, next to no EtwpDebuggerData. Only the host's state
+ * is held there: a container's hangs on its job. */
 static bool named_by_global(const struct kda_fit *fit, uint64_t state)
 {
     uint64_t hits[FIT_MAX_STATES];
@@ -252,8 +251,8 @@ void kda_fit_vote_state(struct kda_fit *fit)
              form->inline_array == KDA_NONE ? 0 : 4);
     vote_all(fit, F(ETW_SILODRIVERSTATE, MaxLoggers), form->max_loggers,
              form->max_loggers == KDA_NONE ? 0 : 1);
-    if (form->globals != KDA_NONE &&
-        kda_fit_u64(fit, state + form->globals, &value) == FIT_YES && kda_fit_in_nt(fit, value)) {
+    if (form->globals != KDA_NONE && kda_fit_u64(fit, state + form->globals, &value) == FIT_YES &&
+        kda_fit_in_nt(fit, value)) {
         vote_all(fit, F(ETW_SILODRIVERSTATE, SiloGlobals), form->globals, 4);
         fit->globals = value;
     }

@@ -171,8 +171,8 @@ static void compare_layout(const struct machine *m, const struct kda_fit *fit)
     for (size_t i = 0; i < KDA_SYM_COUNT; i++)
         if (found->rva[i] != KDA_NONE && truth->rva[i] != KDA_NONE &&
             found->rva[i] != truth->rva[i])
-            fail_msg("%s: %s is at 0x%x, not 0x%x", current,
-                     kda_symbol_name((enum kda_symbol_id)i), found->rva[i], truth->rva[i]);
+            fail_msg("%s: %s is at 0x%x, not 0x%x", current, kda_symbol_name((enum kda_symbol_id)i),
+                     found->rva[i], truth->rva[i]);
 }
 
 static void compare_sessions(const struct view *a, const struct view *b)
@@ -331,10 +331,9 @@ static bool agrees(const char *name, const char *build, const char *extra)
 }
 
 static const char *const builds[] = {
-    "10.0.17763.379",   "10.0.17763.2114", "10.0.17763.5933", "10.0.18362.30",
-    "10.0.18362.720",   "10.0.19041.329",  "10.0.19041.1466", "10.0.19041.3570",
-    "10.0.20348.288",   "10.0.20348.2529", "10.0.22000.318",  "10.0.22000.795",
-    "10.0.22000.2538",
+    "10.0.17763.379", "10.0.17763.2114", "10.0.17763.5933", "10.0.18362.30",  "10.0.18362.720",
+    "10.0.19041.329", "10.0.19041.1466", "10.0.19041.3570", "10.0.20348.288", "10.0.20348.2529",
+    "10.0.22000.318", "10.0.22000.795",  "10.0.22000.2538",
 };
 static const char *const new_builds[] = {"10.0.22621.382", "10.0.22631.2428", "10.0.26100.x"};
 
@@ -347,9 +346,9 @@ static void every_known_build(void **state)
 
 static void builds_without_addresses(void **state)
 {
-    static const char *const extras[] = {
-        "rvas invented", "rvas invented\nkdbg plain", "rvas invented\npcid on",
-        "rvas invented\nla57 on", "rvas invented\npcid on\nla57 on\nkdbg encoded"};
+    static const char *const extras[] = {"rvas invented", "rvas invented\nkdbg plain",
+                                         "rvas invented\npcid on", "rvas invented\nla57 on",
+                                         "rvas invented\npcid on\nla57 on\nkdbg encoded"};
     (void)state;
     for (size_t i = 0; i < sizeof(new_builds) / sizeof(new_builds[0]); i++)
         for (size_t k = 0; k < sizeof(extras) / sizeof(extras[0]); k++)
@@ -474,8 +473,7 @@ static void every_anchor(void **state)
     expect_host(&m, &v);
     assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_EXPORTED_CODE].verdict,
                      KDA_FIT_NOT_FOUND);
-    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_THREAT_INT].verdict,
-                     KDA_FIT_NOT_FOUND);
+    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_THREAT_INT].verdict, KDA_FIT_NOT_FOUND);
     assert_int_equal(kda_fit_layout(v.fit)->rva[KDA_SYM_EtwThreatIntProvRegHandle], KDA_NONE);
     close_view(&v);
     (void)globals;
@@ -572,7 +570,7 @@ static void noise(void **state)
     uint64_t x = 88172645463325252u;
     (void)state;
     current = "noise";
-    make(&m, "tiny", "10.0.22631.2428", "rvas invented\nsize 8M", FORGE_RAW);
+    make(&m, "fit", "10.0.22631.2428", "rvas invented", FORGE_RAW);
     uint8_t *copy = malloc(m.size);
     assert_non_null(copy);
     memcpy(copy, m.bytes, m.size);
@@ -644,7 +642,7 @@ static void out_of_memory(void **state)
     struct machine m = {0};
     struct view v;
     struct kda_error err = {0};
-    make(&m, "tiny", "10.0.22631.2428", "rvas invented\nsize 8M", FORGE_RAW);
+    make(&m, "fit", "10.0.22631.2428", "rvas invented", FORGE_RAW);
     for (uint64_t nth = 1;; nth++) {
         struct kda_fit_options options = {.no_profile = true};
         look(&v, &m);
