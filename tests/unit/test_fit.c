@@ -1,149 +1,9 @@
 /* Fitting a layout without symbols: what it finds must be what the true layout gives. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "kda/etw.h"
-#include "kda/fit.h"
+#include "fit_machine.h"
 
 #include "etw/fit_int.h"
-#include "forge.h"
-
-#define SCENARIOS KDA_SOURCE_DIR "/tests/images/scenarios/"
-
-struct machine {
-    struct forge *forge;
-    uint8_t *bytes;
-    size_t size;
-};
-
-struct view {
-    struct kda_image *image;
-    struct kda_kernel *kernel;
-    struct kda_fit *fit; /* NULL for the true layout */
-    struct kda_etw *etw;
-};
-
-/* The scenario file with its build replaced and lines added. */
-static char *scenario(const char *name, const char *build, const char *extra)
-{
-    char path[512];
-    (void)snprintf(path, sizeof(path), SCENARIOS "%s.txt", name);
-    FILE *in = fopen(path, "rb");
-    assert_non_null(in);
-    size_t cap = 1 << 20, used = 0;
-    char *text = calloc(1, cap), line[4096];
-    assert_non_null(text);
-    while (fgets(line, sizeof(line), in)) {
-        bool skip = build && (strncmp(line, "build ", 6) == 0 || strncmp(line, "rvas ", 5) == 0);
-        if (strncmp(line, "kdbg ", 5) == 0 && strstr(extra, "kdbg "))
-            skip = true;
-        if (!skip)
-            used += (size_t)snprintf(text + used, cap - used, "%s", line);
-    }
-    (void)fclose(in);
-    if (build)
-        used += (size_t)snprintf(text + used, cap - used, "\nbuild %s\n", build);
-    (void)snprintf(text + used, cap - used, "\n%s\n", extra);
-    return text;
-}
-
-static void make(struct machine *m, const char *name, const char *build, const char *extra,
-                 enum forge_format format)
-{
-    struct kda_error err = {0};
-    char *text = scenario(name, build, extra);
-    enum kda_status status = forge_build(text, &m->forge, &err);
-    if (status == KDA_OK)
-        status = forge_write_memory(m->forge, format, &m->bytes, &m->size, &err);
-    if (status != KDA_OK)
-        fail_msg("%s %s: %s", name, build ? build : "", err.text);
-    free(text);
-}
-
-static void unmake(struct machine *m)
-{
-    forge_free(m->forge);
-    free(m->bytes);
-}
-
-static void look(struct view *v, const struct machine *m)
-{
-    struct kda_error err = {0};
-    memset(v, 0, sizeof(*v));
-    assert_int_equal(kda_image_open_memory(m->bytes, m->size, "forged", &v->image, &err), KDA_OK);
-    if (kda_kernel_open(v->image, NULL, &v->kernel, &err) != KDA_OK)
-        fail_msg("%s", err.text);
-}
-
-/* Rows of published headers lack sizes and bits; the generator writes those fields as the last
- * build with symbols has them. */
-static struct kda_layout *true_layout(const struct machine *m)
-{
-    struct kda_layout *layout = calloc(2, sizeof(*layout));
-    assert_non_null(layout);
-    *layout = *forge_layout(m->forge);
-    for (size_t i = 0; i < kda_profile_count(); i++) {
-        struct kda_profile_info info;
-        kda_profile_get(i, &info);
-        if (strcmp(info.version, "10.0.22000.2538") == 0)
-            kda_profile_layout(i, layout + 1);
-    }
-    for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
-        enum kda_struct_id type = kda_field_struct((enum kda_field_id)i);
-        struct kda_field *to = &layout->field[i], *from = &layout[1].field[i];
-        if (to->offset == KDA_NONE &&
-            (type == KDA_STRUCT_ETW_REG_ENTRY || type == KDA_STRUCT_HANDLE_TABLE_ENTRY ||
-             type == KDA_STRUCT_ETW_REALTIME_CONSUMER || type == KDA_STRUCT_ETW_FILTER_HEADER))
-            *to = *from;
-        if (to->size == 0)
-            *to = (struct kda_field){to->offset, from->size, from->bit, from->bits};
-    }
-    return layout;
-}
-
-static void look_with_symbols(struct view *v, const struct machine *m)
-{
-    struct kda_error err = {0};
-    struct kda_symbols *symbols;
-    struct kda_layout *layout = true_layout(m);
-    look(v, m);
-    assert_int_equal(kda_symbols_create(layout, "forge", "forge", NULL, &symbols, &err), KDA_OK);
-    free(layout);
-    assert_int_equal(kda_kernel_use_layout(v->kernel, symbols, NULL, &err), KDA_OK);
-    if (kda_etw_map(v->kernel, &v->etw, &err) != KDA_OK)
-        fail_msg("true layout: %s", err.text);
-}
-
-static enum kda_status look_without(struct view *v, const struct machine *m, struct kda_error *err)
-{
-    struct kda_fit_options options = {.no_profile = true};
-    look(v, m);
-    enum kda_status status = kda_etw_fit(v->kernel, &options, &v->fit, err);
-    if (status == KDA_OK)
-        status = kda_fit_install(v->fit, v->kernel, err);
-    if (status == KDA_OK)
-        status = kda_etw_map(v->kernel, &v->etw, err);
-    return status;
-}
-
-static void close_view(struct view *v)
-{
-    kda_etw_free(v->etw);
-    kda_fit_free(v->fit);
-    kda_kernel_close(v->kernel);
-    kda_image_close(v->image);
-}
 
 /* ---- comparison: `a` is the truth, `b` may know less, never something else ---- */
-
-static const char *current = "";
 
 #define SAME(what, x, y)                                                                           \
     do {                                                                                           \
@@ -156,23 +16,6 @@ static void same_text(const char *what, const char *x, const char *y)
 {
     if (strcmp(x ? x : "", y ? y : "") != 0)
         fail_msg("%s: %s is \"%s\", not \"%s\"", current, what, y ? y : "", x ? x : "");
-}
-
-static void compare_layout(const struct machine *m, const struct kda_fit *fit)
-{
-    const struct kda_layout *truth = forge_layout(m->forge), *found = kda_fit_layout(fit);
-    for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
-        uint32_t is = truth->field[i].offset, says = found->field[i].offset;
-        if (says != KDA_NONE && is != KDA_NONE && is != says)
-            fail_msg("%s: %s is at 0x%x, not 0x%x (%s)", current,
-                     kda_field_name((enum kda_field_id)i), says, is,
-                     kda_fit_state_name(kda_fit_field_state(fit, (enum kda_field_id)i)));
-    }
-    for (size_t i = 0; i < KDA_SYM_COUNT; i++)
-        if (found->rva[i] != KDA_NONE && truth->rva[i] != KDA_NONE &&
-            found->rva[i] != truth->rva[i])
-            fail_msg("%s: %s is at 0x%x, not 0x%x", current, kda_symbol_name((enum kda_symbol_id)i),
-                     found->rva[i], truth->rva[i]);
 }
 
 static void compare_sessions(const struct view *a, const struct view *b)
@@ -375,171 +218,6 @@ static void missing_pages(void **state)
     assert_int_equal(found, total);
 }
 
-/* ---- machines that were made to mislead ---- */
-
-#define SYM(m, id) (forge_truth((m)->forge)->base + forge_layout((m)->forge)->rva[KDA_SYM_##id])
-#define FIELD(m, type, name) forge_layout((m)->forge)->field[KDA_F_##type##_##name].offset
-
-static uint8_t *at_va(const struct machine *m, uint64_t va)
-{
-    struct view v;
-    uint64_t pa = 0;
-    look(&v, m);
-    assert_int_equal(kda_translate(v.kernel, kda_kernel_info(v.kernel)->dtb, va, &pa, NULL),
-                     KDA_OK);
-    close_view(&v);
-    assert_true(pa + 8 <= m->size);
-    return m->bytes + pa;
-}
-
-static uint64_t peek(const struct machine *m, uint64_t va)
-{
-    return kda_le64(at_va(m, va));
-}
-
-static void poke(struct machine *m, uint64_t va, uint64_t value)
-{
-    kda_put_le64(at_va(m, va), value);
-}
-
-static void poke_pattern(struct machine *m, uint64_t va, uint64_t array, uint64_t state)
-{
-    static const uint8_t pattern[8] = {0, 0, 0x2c, 0x08, 0x04, 0x38, 0x0c, 0xe8};
-    memcpy(at_va(m, va), pattern, sizeof(pattern));
-    poke(m, va + 0x10, array);
-    poke(m, va + 0x18, state);
-}
-
-/* What the fit says about a machine whose host state is known. */
-static void expect_host(struct machine *m, struct view *v)
-{
-    struct kda_error err = {0};
-    if (look_without(v, m, &err) != KDA_OK)
-        fail_msg("%s", err.text);
-    assert_int_equal(kda_fit_info(v->fit)->state, forge_truth(m->forge)->silos[0].state);
-    compare_layout(m, v->fit);
-}
-
-static void decoy_patterns(void **state)
-{
-    struct machine m = {0};
-    struct view v;
-    (void)state;
-    make(&m, "win11", "10.0.26100.x", "rvas invented\nkdbg encoded", FORGE_RAW);
-    const struct forge_silo *container = &forge_truth(m.forge)->silos[1];
-    uint64_t first = SYM(&m, PspHostSiloGlobals) + 0x800;
-    /* Before the real one: nonsense, a container's state, the loggers of nobody. */
-    poke_pattern(&m, first, 0xffff800000001000u, 0xffff800000002000u);
-    poke_pattern(&m, first + 0x40, container->array, container->state);
-    poke_pattern(&m, first + 0x80, forge_truth(m.forge)->processes[0].va,
-                 forge_truth(m.forge)->processes[1].va);
-    expect_host(&m, &v);
-    const struct kda_fit_info *info = kda_fit_info(v.fit);
-    assert_true(info->anchor[KDA_ANCHOR_DEBUGGER_DATA].refused > 0);
-    assert_int_equal(info->anchor[KDA_ANCHOR_DEBUGGER_DATA].verdict, KDA_FIT_ACCEPTED);
-    assert_false(info->disagreement);
-    close_view(&v);
-    /* And instead of the real one: the other anchors are left. */
-    poke_pattern(&m, SYM(&m, EtwpDebuggerData), container->array, container->state);
-    expect_host(&m, &v);
-    info = kda_fit_info(v.fit);
-    assert_int_equal(info->anchor[KDA_ANCHOR_DEBUGGER_DATA].verdict, KDA_FIT_REJECTED);
-    assert_int_equal(info->anchor[KDA_ANCHOR_SELF_NAMING].verdict, KDA_FIT_ACCEPTED);
-    assert_int_equal(kda_fit_layout(v.fit)->rva[KDA_SYM_EtwpDebuggerData], KDA_NONE);
-    close_view(&v);
-    unmake(&m);
-}
-
-/* Each anchor alone must find the state: the ones before it are taken away. */
-static void every_anchor(void **state)
-{
-    struct machine m = {0};
-    struct view v;
-    (void)state;
-    make(&m, "win11", "10.0.22631.2428", "rvas invented\nkdbg encoded", FORGE_RAW);
-    uint64_t globals = SYM(&m, PspHostSiloGlobals);
-    uint64_t host = forge_truth(m.forge)->silos[0].state;
-    poke(&m, SYM(&m, EtwpDebuggerData), 0);
-    expect_host(&m, &v);
-    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_DEBUGGER_DATA].verdict,
-                     KDA_FIT_NOT_FOUND);
-    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_SELF_NAMING].state, host);
-    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_EXPORTED_CODE].state, host);
-    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_THREAT_INT].state, host);
-    close_view(&v);
-    /* Code that no decoder understands, and no handle of the kernel's own. */
-    poke(&m, SYM(&m, PsGetServerSiloServiceSessionId), 0x0606060606060606u);
-    poke(&m, SYM(&m, EtwThreatIntProvRegHandle), 0);
-    expect_host(&m, &v);
-    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_EXPORTED_CODE].verdict,
-                     KDA_FIT_NOT_FOUND);
-    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_THREAT_INT].verdict, KDA_FIT_NOT_FOUND);
-    assert_int_equal(kda_fit_layout(v.fit)->rva[KDA_SYM_EtwThreatIntProvRegHandle], KDA_NONE);
-    close_view(&v);
-    (void)globals;
-    unmake(&m);
-}
-
-/* The way back from the state must lead to the globals that name it. */
-static void state_of_nobody(void **state)
-{
-    struct machine m = {0};
-    struct view v;
-    struct kda_error err = {0};
-    (void)state;
-    make(&m, "win11", "10.0.22631.2428", "rvas invented\nkdbg encoded", FORGE_RAW);
-    uint64_t member = SYM(&m, PspHostSiloGlobals) + FIELD(&m, ESERVERSILO_GLOBALS, EtwSiloState);
-    uint64_t container = forge_truth(m.forge)->silos[1].state;
-    poke(&m, member, container);
-    poke(&m, SYM(&m, EtwpHostSiloState), container);
-    /* Globals, direct pointer and debugger data disagree about whose state is the host's. */
-    if (look_without(&v, &m, &err) == KDA_OK)
-        fail_msg("0x%llx was accepted", (unsigned long long)kda_fit_info(v.fit)->state);
-    assert_int_equal(err.status, KDA_NO_SYMBOL);
-    assert_non_null(strstr(err.text, "rejected"));
-    close_view(&v);
-    unmake(&m);
-}
-
-/* A copy of the System process on a ring of its own, where the export says it is. */
-static void false_system(void **state)
-{
-    struct machine m = {0};
-    struct view v;
-    struct kda_error err = {0};
-    (void)state;
-    make(&m, "win11", "10.0.22631.2428", "rvas invented", FORGE_RAW);
-    const struct forge_truth *t = forge_truth(m.forge);
-    uint64_t victim = 0, real = peek(&m, SYM(&m, PsInitialSystemProcess));
-    uint32_t links = FIELD(&m, EPROCESS, ActiveProcessLinks);
-    for (size_t i = 0; i < t->process_count; i++)
-        if (t->processes[i].pid == 6240)
-            victim = t->processes[i].va;
-    assert_true(victim != 0 && real != 0);
-    /* Off the list, then dressed up. */
-    uint64_t next = peek(&m, victim + links), back = peek(&m, victim + links + 8);
-    poke(&m, back, next);
-    poke(&m, next + 8, back);
-    poke(&m, victim + links, victim + links);
-    poke(&m, victim + links + 8, victim + links);
-    poke(&m, victim + FIELD(&m, EPROCESS, UniqueProcessId), 4);
-    memcpy(at_va(&m, victim + FIELD(&m, EPROCESS, ImageFileName)), "System\0", 8);
-    poke(&m, SYM(&m, PsInitialSystemProcess), victim);
-    enum kda_status status = look_without(&v, &m, &err);
-    if (status == KDA_OK) {
-        const struct kda_process *processes;
-        size_t count;
-        assert_int_equal(kda_fit_info(v.fit)->state, t->silos[0].state);
-        assert_int_equal(kda_processes(v.kernel, &processes, &count, NULL), KDA_OK);
-        for (size_t i = 0; i < count; i++)
-            assert_false(processes[i].va == victim && (processes[i].found_by & KDA_FOUND_LIST));
-    } else {
-        assert_int_equal(status, KDA_NO_SYMBOL);
-    }
-    close_view(&v);
-    unmake(&m);
-}
-
 /* Contexts whose session has ended: the slot is free, the memory still looks alive. */
 static void freed_loggers(void **state)
 {
@@ -551,7 +229,7 @@ static void freed_loggers(void **state)
     make(&m, "win11", "10.0.26100.x", "rvas invented", FORGE_RAW);
     const struct forge_truth *t = forge_truth(m.forge);
     for (size_t i = 0; i < t->session_count; i += 2)
-        poke(&m, t->sessions[i].slot_va, 1);
+        kda_put_le64(at_va(&m, t->sessions[i].slot_va), 1);
     look_with_symbols(&a, &m);
     if (look_without(&b, &m, &err) != KDA_OK)
         fail_msg("%s", err.text);
@@ -560,40 +238,6 @@ static void freed_loggers(void **state)
     compare_consumers(&a, &b);
     close_view(&a);
     close_view(&b);
-    unmake(&m);
-}
-
-/* Pages overwritten with noise: a fit may fail, it never places a field wrongly. */
-static void noise(void **state)
-{
-    struct machine m = {0};
-    uint64_t x = 88172645463325252u;
-    (void)state;
-    current = "noise";
-    make(&m, "fit", "10.0.22631.2428", "rvas invented", FORGE_RAW);
-    uint8_t *copy = malloc(m.size);
-    assert_non_null(copy);
-    memcpy(copy, m.bytes, m.size);
-    for (unsigned round = 0; round < 40; round++) {
-        struct view v;
-        struct kda_error err = {0};
-        for (unsigned i = 0; i < 400; i++) {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            m.bytes[x % m.size] = (uint8_t)(x >> 40);
-        }
-        memset(&v, 0, sizeof(v));
-        assert_int_equal(kda_image_open_memory(m.bytes, m.size, "noise", &v.image, &err), KDA_OK);
-        struct kda_fit_options options = {.no_profile = true};
-        if (kda_kernel_open(v.image, NULL, &v.kernel, &err) == KDA_OK &&
-            kda_etw_fit(v.kernel, &options, &v.fit, &err) == KDA_OK)
-            compare_layout(&m, v.fit);
-        close_view(&v);
-        if (round % 8 == 7)
-            memcpy(m.bytes, copy, m.size);
-    }
-    free(copy);
     unmake(&m);
 }
 
@@ -670,12 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_targets),
-        cmocka_unit_test(decoy_patterns),
-        cmocka_unit_test(every_anchor),
-        cmocka_unit_test(state_of_nobody),
-        cmocka_unit_test(false_system),
         cmocka_unit_test(freed_loggers),
-        cmocka_unit_test(noise),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(every_known_build),
         cmocka_unit_test(builds_without_addresses),
