@@ -95,6 +95,38 @@ static void every_anchor(void **state)
     unmake(&m);
 }
 
+/* The page of the globals is missing as well: objects behind handles, then pool tags, still name
+ * the state. */
+static void last_anchors(void **state)
+{
+    struct machine m = {0};
+    struct view v;
+    char extra[160];
+    (void)state;
+    make(&m, "win11", "10.0.26100.x", "rvas invented\nkdbg encoded\nkernel pages=4k", FORGE_RAW);
+    (void)snprintf(extra, sizeof(extra),
+                   "rvas invented\nkdbg encoded\nkernel pages=4k\nhole va=0x%llx kind=paged",
+                   (unsigned long long)SYM(&m, PspHostSiloGlobals));
+    unmake(&m);
+    make(&m, "win11", "10.0.26100.x", extra, FORGE_RAW);
+    const struct forge_truth *t = forge_truth(m.forge);
+    poke(&m, SYM(&m, EtwpDebuggerData), 0);
+    poke(&m, SYM(&m, EtwThreatIntProvRegHandle), 0);
+    expect_host(&m, &v);
+    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_SELF_NAMING].verdict,
+                     KDA_FIT_NOT_FOUND);
+    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_HANDLES].verdict, KDA_FIT_ACCEPTED);
+    close_view(&v);
+    for (size_t i = 0; i < t->process_count; i++)
+        if (t->processes[i].table_va)
+            poke(&m, t->processes[i].table_va + FIELD(&m, HANDLE_TABLE, TableCode), 0);
+    expect_host(&m, &v);
+    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_HANDLES].verdict, KDA_FIT_NOT_FOUND);
+    assert_int_equal(kda_fit_info(v.fit)->anchor[KDA_ANCHOR_POOL_TAGS].verdict, KDA_FIT_ACCEPTED);
+    close_view(&v);
+    unmake(&m);
+}
+
 /* The way back from the state must lead to the globals that name it. */
 static void state_of_nobody(void **state)
 {
@@ -192,9 +224,9 @@ static void noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decoy_patterns),  cmocka_unit_test(every_anchor),
-        cmocka_unit_test(state_of_nobody), cmocka_unit_test(false_system),
-        cmocka_unit_test(noise),
+        cmocka_unit_test(decoy_patterns), cmocka_unit_test(every_anchor),
+        cmocka_unit_test(last_anchors),   cmocka_unit_test(state_of_nobody),
+        cmocka_unit_test(false_system),   cmocka_unit_test(noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
