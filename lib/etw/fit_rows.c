@@ -181,26 +181,29 @@ static size_t distance(size_t a, size_t b)
     return a < b ? b - a : a - b;
 }
 
-/* Do two rows agree on what both know of the structure of `field`? */
-static bool agree(const struct kda_layout *a, const struct kda_layout *b, enum kda_field_id field)
+/* Structures of which two rows know something in common and agree on all of it; one bit each. */
+static uint64_t agreements(const struct kda_layout *a, const struct kda_layout *b)
 {
-    bool any = false;
+    uint64_t common = 0, contrary = 0;
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
-        if (kda_field_struct((enum kda_field_id)i) != kda_field_struct(field) ||
-            a->field[i].offset == KDA_NONE || b->field[i].offset == KDA_NONE)
+        if (a->field[i].offset == KDA_NONE || b->field[i].offset == KDA_NONE)
             continue;
+        uint64_t bit = (uint64_t)1 << kda_field_struct((enum kda_field_id)i);
+        common |= bit;
         if (a->field[i].offset != b->field[i].offset)
-            return false;
-        any = true;
+            contrary |= bit;
     }
-    return any;
+    return common & ~contrary;
 }
+_Static_assert(KDA_STRUCT_COUNT <= 64, "a bit for each structure");
 
 /* The field as the nearest row from symbols has it whose structure fits `row`. Where no structure
  * fits, as the nearest of all has it, if all that have it agree. A row that lacks it lacks it for a
  * reason: then there is no donor. */
-static const struct kda_field *donor(const struct fit_rows *rows, size_t row, enum kda_field_id id)
+static const struct kda_field *donor(const struct fit_rows *rows, const uint64_t *fits, size_t row,
+                                     enum kda_field_id id)
 {
+    uint64_t bit = (uint64_t)1 << kda_field_struct(id);
     const struct kda_field *fitting = NULL, *nearest = NULL, *any = NULL;
     size_t fitting_distance = SIZE_MAX, nearest_distance = SIZE_MAX;
     bool constant = true;
@@ -213,7 +216,7 @@ static const struct kda_field *donor(const struct fit_rows *rows, size_t row, en
             nearest = f;
             nearest_distance = far;
         }
-        if (far < fitting_distance && agree(&rows->items[i].layout, &rows->items[row].layout, id)) {
+        if (far < fitting_distance && (fits[i] & bit)) {
             fitting = f;
             fitting_distance = far;
         }
@@ -247,10 +250,13 @@ static void complete_size(struct fit_rows *rows, size_t row, enum kda_field_id i
 static void complete(struct fit_rows *rows, size_t row)
 {
     struct kda_layout *layout = &rows->items[row].layout;
+    uint64_t fits[FIT_MAX_ROWS];
+    for (size_t i = 0; i < rows->count; i++)
+        fits[i] = agreements(&rows->items[i].layout, layout);
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
         enum kda_field_id id = (enum kda_field_id)i;
         if (layout->field[i].offset == KDA_NONE) {
-            const struct kda_field *from = donor(rows, row, id);
+            const struct kda_field *from = donor(rows, fits, row, id);
             if (from)
                 layout->field[i] = *from;
         } else if (layout->field[i].size == 0) {
