@@ -131,11 +131,28 @@ static void set_types(struct kda_fit *fit)
 
 /* ---- the run ---- */
 
+/* Do all rows that describe the processes found come from builds without an ETW silo state? */
+static bool before_silos(const struct kda_fit *fit)
+{
+    for (size_t r = 0; r < fit->rows.count; r++) {
+        const struct kda_field *f = fit->rows.items[r].layout.field;
+        if (f[F(EPROCESS, UniqueProcessId)].offset == fit->pid_at &&
+            f[F(EPROCESS, ImageFileName)].offset == fit->name_at &&
+            f[F(ETW_SILODRIVERSTATE, EtwpGuidHashTable)].offset != KDA_NONE)
+            return false;
+    }
+    return true;
+}
+
 static enum kda_status missing(const struct kda_fit *fit, struct kda_error *err)
 {
     if (fit->process_count == 0)
         return kda_fail(err, KDA_NO_SYMBOL, "fit",
                         "no System process was found that any known layout describes");
+    if (before_silos(fit))
+        return kda_fail(err, KDA_NO_SYMBOL, "fit",
+                        "this build has no silo state: its sessions and providers hang on the "
+                        "globals WmipLoggerContext and EtwpGuidHashTable, which need symbols");
     char tried[200];
     size_t used = 0;
     tried[0] = '\0';

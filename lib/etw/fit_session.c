@@ -23,10 +23,11 @@ static void collect(struct kda_fit *fit)
     if (array == 0)
         return;
     if (!fit->form.ambiguous && fit->form.max_loggers != KDA_NONE &&
-        kda_fit_u32(fit, state + fit->form.max_loggers, &slots) != FIT_YES)
+        (kda_fit_u32(fit, state + fit->form.max_loggers, &slots) != FIT_YES || slots < 32 ||
+         slots > FIT_MAX_LOGGERS))
         slots = 64;
     fit->slots = slots;
-    for (uint32_t i = 0; i < slots && i < FIT_MAX_LOGGERS; i++) {
+    for (uint32_t i = 0; i < slots; i++) {
         uint64_t value;
         if (kda_fit_u64(fit, array + i * 8u, &value) != FIT_YES || value <= 1 ||
             !kda_fit_is_pool(fit, value & ~(uint64_t)1))

@@ -14,6 +14,7 @@
 #define FIXED_SLOTS 64u
 #define MIN_HEADS 16u
 #define MIN_WITNESSES 8u
+#define MAX_WILD_SLOTS 4u
 
 size_t kda_fit_forms(const struct kda_fit *fit, struct fit_form *ret, size_t max)
 {
@@ -144,17 +145,19 @@ static unsigned loggers_name(const struct kda_fit *fit, uint64_t array, uint64_t
     return best;
 }
 
+static bool plausible(uint32_t slots)
+{
+    return slots >= 32 && slots <= FIT_MAX_LOGGERS;
+}
+
 static bool check_form(struct kda_fit *fit, uint64_t state, const struct fit_form *form,
                        unsigned *score)
 {
     uint64_t array = form->inline_array == KDA_NONE ? 0 : state + form->inline_array;
     uint32_t slots = FIXED_SLOTS;
-    if (form->max_loggers != KDA_NONE) {
-        if (kda_fit_u32(fit, state + form->max_loggers, &slots) != FIT_YES)
-            slots = FIXED_SLOTS;
-        else if (slots < 32 || slots > FIT_MAX_LOGGERS)
-            return false;
-    }
+    if (form->max_loggers != KDA_NONE &&
+        (kda_fit_u32(fit, state + form->max_loggers, &slots) != FIT_YES || !plausible(slots)))
+        slots = FIXED_SLOTS; /* missing or lying: the slots speak for themselves */
     if (array == 0) {
         enum fit_answer answer = kda_fit_u64(fit, state + form->array, &array);
         if (answer == FIT_NO)
@@ -170,7 +173,8 @@ static bool check_form(struct kda_fit *fit, uint64_t state, const struct fit_for
     struct tally slot = {0, 0};
     if (array != 0)
         slot = check_slots(fit, array, slots);
-    if (slot.no * 4 > slot.yes)
+    /* A state that its globals name may have a few slots that lead nowhere (tampering, smear). */
+    if (owner == FIT_YES ? slot.no > slot.yes + MAX_WILD_SLOTS : slot.no * 4 > slot.yes)
         return false;
     struct tally heads = check_heads(fit, state + form->table);
     if (heads.yes + heads.no == 0 && slot.no == 0 && array != 0 && array == fit->array_hint &&
@@ -249,8 +253,10 @@ void kda_fit_vote_state(struct kda_fit *fit)
              form->array == KDA_NONE ? 0 : 4);
     vote_all(fit, F(ETW_SILODRIVERSTATE, WmipLoggerContext), form->inline_array,
              form->inline_array == KDA_NONE ? 0 : 4);
-    vote_all(fit, F(ETW_SILODRIVERSTATE, MaxLoggers), form->max_loggers,
-             form->max_loggers == KDA_NONE ? 0 : 1);
+    uint32_t slots;
+    if (form->max_loggers != KDA_NONE &&
+        kda_fit_u32(fit, state + form->max_loggers, &slots) == FIT_YES && plausible(slots))
+        vote_all(fit, F(ETW_SILODRIVERSTATE, MaxLoggers), form->max_loggers, 1);
     if (form->globals != KDA_NONE && kda_fit_u64(fit, state + form->globals, &value) == FIT_YES &&
         kda_fit_in_nt(fit, value)) {
         vote_all(fit, F(ETW_SILODRIVERSTATE, SiloGlobals), form->globals, 4);
