@@ -44,6 +44,8 @@ static const struct kda_column info_columns[] = {
     {"pe_timestamp", "PE time stamp", O, NULL, NULL},
     {"pe_size", "PE image size", O, NULL, NULL},
     {"kdbg", "Debugger block", O, NULL, NULL},
+    {"kdbg_size", "Debugger block size", O | C, NULL, NULL},
+    {"kdbg_source", "Debugger block by", O, NULL, NULL},
     {"kdbg_state", "Debugger block is", O, NULL, NULL},
     {"kernel_missing", "No kernel", O, NULL, NULL},
     {"symbol_source", "Symbols", O, NULL, NULL},

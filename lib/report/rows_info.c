@@ -12,6 +12,19 @@ static const char *const dtb_sources[] = {
     [KDA_DTB_LOW_STUB] = "low_stub", [KDA_DTB_SCAN] = "scan",
 };
 
+static const char *const kdbg_sources[] = {
+    [KDA_KDBG_NOT_FOUND] = NULL,  [KDA_KDBG_HEADER] = "header",
+    [KDA_KDBG_SYMBOL] = "symbol", [KDA_KDBG_VERSION] = "version_block",
+    [KDA_KDBG_LIST] = "list",
+};
+
+static const char *const kdbg_forms[] = {
+    [KDA_KDBG_UNKNOWN] = NULL,
+    [KDA_KDBG_PLAIN] = "plain",
+    [KDA_KDBG_KEYS] = "decoded",
+    [KDA_KDBG_KEYLESS] = "decoded_without_keys",
+};
+
 static void put_nonzero(struct kda_row *row, const char *key, uint64_t value)
 {
     if (value != 0)
@@ -118,10 +131,9 @@ static void put_kernel(struct kda_row *row, const struct kda_kernel_info *kernel
     put_kernel_id(row, &kernel->id);
     if (kernel->kdbg_va) {
         kda_put_hex(row, "kdbg", kernel->kdbg_va);
-        kda_put_text(row, "kdbg_state",
-                     !kernel->kdbg_encoded  ? "plain"
-                     : kernel->kdbg_decoded ? "decoded"
-                                            : "encoded");
+        kda_put_uint(row, "kdbg_size", kernel->kdbg_size);
+        kda_put_text(row, "kdbg_source", kdbg_sources[kernel->kdbg_source]);
+        kda_put_text(row, "kdbg_state", kdbg_forms[kernel->kdbg_form]);
     }
 }
 
