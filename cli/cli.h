@@ -132,7 +132,11 @@ int cli_parse(int argc, char **argv, struct cli_options *options,
 void cli_help(FILE *to, const struct cli_command *command); /* NULL: the program */
 int cli_run_completions(struct cli *cli);
 
-/* ---- suggest.c ---- */
+/* ---- words.c ---- */
+
+int cli_hex_digit(char c); /* -1 = none */
+/* The whole text as a number; base 10, 16 (0x allowed) or 0 (hex if it starts with 0x). */
+bool cli_parse_number(const char *text, unsigned base, uint64_t *ret);
 
 /* Best of `names` so far for a mistyped `word`: call once per candidate. */
 struct cli_suggestion {

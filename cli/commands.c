@@ -48,8 +48,10 @@ const size_t cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);
 const struct cli_exit_code cli_exit_codes[] = {
     {CLI_DONE, "0", "done and complete"},
     {CLI_USAGE, "2", "the command line is wrong"},
-    {CLI_INPUT, "3", "the image cannot be opened, its format is not supported, or it holds no Windows kernel"},
-    {CLI_INCOMPLETE, "4", "done but incomplete: memory that was needed is not in the image; gaps are listed"},
+    {CLI_INPUT, "3",
+     "the image cannot be opened, its format is not supported, or it holds no Windows kernel"},
+    {CLI_INCOMPLETE, "4",
+     "done but incomplete: memory that was needed is not in the image; gaps are listed"},
     {CLI_SYMBOLS, "5", "kernel found, symbols missing; the file that is wanted is named"},
     {CLI_INTERNAL, "6", "the output could not be written, or an internal error"},
 };

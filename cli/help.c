@@ -16,7 +16,7 @@ static void put_options(FILE *to, unsigned groups)
                        option->letter ? option->letter : ' ', option->letter ? ", " : "  ",
                        option->name, option->argument ? " " : "",
                        option->argument ? option->argument : "");
-        (void)fprintf(to, "  %-26s %s\n", left, option->help);
+        (void)fprintf(to, "  %-28s %s\n", left, option->help);
     }
 }
 
@@ -29,7 +29,7 @@ static void put_program(FILE *to)
         char left[48];
         (void)snprintf(left, sizeof(left), "%s %s", cli_commands[i].name,
                        cli_commands[i].arguments);
-        (void)fprintf(to, "  %-26s %s\n", left, cli_commands[i].summary);
+        (void)fprintf(to, "  %-28s %s\n", left, cli_commands[i].summary);
     }
     (void)fputs("\noptions (each command takes those that make sense for it):\n", to);
     put_options(to, ~0u);

@@ -3,8 +3,6 @@
  */
 #include "cli.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define AT(member) offsetof(struct cli_options, member)
@@ -71,10 +69,8 @@ static int store(struct parser *parser, const struct cli_option *option, const c
         *(const char **)member(parser->options, option) = value;
         return CLI_DONE;
     }
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(value, &end, 0);
-    if (errno != 0 || end == value || *end != '\0' || strchr(value, '-')) {
+    uint64_t number;
+    if (!cli_parse_number(value, 0, &number)) {
         cli_error("--%s wants a number (decimal, or hex with 0x), not '%s'", option->name, value);
         return CLI_USAGE;
     }

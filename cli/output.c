@@ -4,7 +4,6 @@
  */
 #include "cli.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ static FILE *open_temporary(struct cli_output *output)
         (void)snprintf(output->temporary, size, "%s.kda-%u-%u", output->target, term_process_id(),
                        i);
         FILE *file = fopen(output->temporary, "wbx");
-        if (file || errno != EEXIST)
+        if (file || !term_error_exists(term_last_error()))
             return file;
     }
     return NULL;
@@ -36,19 +35,19 @@ bool cli_output_open(struct cli_output *output, const char *path)
     bool replaceable = false;
     char *target = term_resolve(path, &replaceable);
     if (!target) {
-        output->error = ENOMEM;
+        output->error = term_last_error();
         return false;
     }
     if (!replaceable) { /* a device or a pipe: written in place */
         output->file = fopen(target, "wb");
-        output->error = output->file ? 0 : errno;
+        output->error = output->file ? 0 : term_last_error();
         free(target);
         return output->file != NULL;
     }
     output->target = target;
     output->file = open_temporary(output);
     if (!output->file) {
-        output->error = errno ? errno : EIO;
+        output->error = term_last_error();
         free(output->temporary);
         free(output->target);
         output->temporary = output->target = NULL;
@@ -64,7 +63,7 @@ bool cli_output_write(void *context, const char *bytes, size_t size)
     if (output->error)
         return false;
     if (fwrite(bytes, 1, size, output->file) != size)
-        output->error = errno ? errno : EIO;
+        output->error = term_last_error();
     return output->error == 0;
 }
 
@@ -73,17 +72,16 @@ bool cli_output_close(struct cli_output *output, bool keep)
     if (!output->file)
         return true;
     /* Only the flush tells that a disk was full. */
-    errno = 0;
     bool flushed = fflush(output->file) == 0 && !ferror(output->file);
     if (output->file != stdout)
         flushed &= fclose(output->file) == 0;
     if (!flushed && !output->error)
-        output->error = errno ? errno : EIO;
+        output->error = term_last_error();
     output->file = NULL;
     if (output->target) {
         bool renamed = keep && !output->error && term_rename(output->temporary, output->target);
         if (keep && !output->error && !renamed)
-            output->error = errno ? errno : EIO;
+            output->error = term_last_error();
         if (!renamed)
             (void)remove(output->temporary);
         term_remove_on_signal(NULL);

@@ -4,7 +4,6 @@
  */
 #include "cli.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +14,6 @@ static bool has_name(const struct kda_etw_session *session)
     return KDA_ETW_HAS(session, S, NAME) && session->name;
 }
 
-static bool parse_number(const char *text, int base, uint64_t *ret)
-{
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, base);
-    if (errno != 0 || end == text || *end != '\0' || strchr("+- \t", text[0]))
-        return false;
-    *ret = value;
-    return true;
-}
-
 /* ---- silo ---- */
 
 static int pick_silo(struct cli *cli, const char *word, struct kda_selection *selection)
@@ -33,7 +21,7 @@ static int pick_silo(struct cli *cli, const char *word, struct kda_selection *se
     size_t count;
     uint64_t va = 0;
     const struct kda_etw_silo *silos = kda_etw_silos(cli->etw, &count);
-    bool number = parse_number(word, 16, &va);
+    bool number = cli_parse_number(word, 16, &va);
     for (size_t i = 0; i < count; i++) {
         const struct kda_etw_silo *silo = &silos[i];
         bool hit = cli_same_text(word, silo->label) ||
@@ -95,7 +83,7 @@ static int pick_sessions(struct cli *cli, const char *word, struct kda_selection
     size_t count, used = 0;
     uint64_t id = 0;
     const struct kda_etw_session *const *sessions = kda_etw_sessions(cli->etw, &count);
-    bool number = parse_number(word, 10, &id);
+    bool number = cli_parse_number(word, 10, &id);
     const struct kda_etw_session **hits = calloc(count ? count : 1, sizeof(*hits));
     if (!hits) {
         cli_error("out of memory");
@@ -128,14 +116,6 @@ static int pick_sessions(struct cli *cli, const char *word, struct kda_selection
 
 /* ---- providers ---- */
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* 32 hex digits with or without braces and dashes, in memory order of a GUID. */
 static bool parse_guid(const char *text, uint8_t guid[16])
 {
@@ -145,7 +125,7 @@ static bool parse_guid(const char *text, uint8_t guid[16])
     for (; *text; text++) {
         if (strchr("{}-", *text))
             continue;
-        int value = hex_digit(*text);
+        int value = cli_hex_digit(*text);
         if (value < 0 || digits == 32)
             return false;
         bytes[digits / 2] = (uint8_t)(bytes[digits / 2] << 4 | value);

@@ -138,9 +138,14 @@ static int only_a_gap(struct cli *cli, uint64_t va, enum kda_status reason, cons
     return cli_finish(cli, CLI_INCOMPLETE);
 }
 
-static void show_warnings(struct cli *cli)
+/* What a file may lack. That a raw image has no signature is worth a word only when no kernel is
+ * found in it. */
+static void show_warnings(struct cli *cli, bool found)
 {
     const struct kda_image_info *info = kda_image_info(cli->image);
+    bool raw = strcmp(info->format, "raw") == 0;
+    if (raw == found)
+        return;
     for (size_t i = 0; i < info->warning_count; i++)
         cli_note(cli, "note: %s", info->warnings[i]);
 }
@@ -151,12 +156,14 @@ int cli_open_all(struct cli *cli)
     int code = cli_open_image(cli);
     if (code != CLI_DONE)
         return code;
-    show_warnings(cli);
+    show_warnings(cli, true);
     if (cli_is_triage(cli))
         return only_a_gap(cli, 0, KDA_UNSUPPORTED, TRIAGE_ADVICE);
     code = cli_open_kernel(cli, &err);
     if (code == CLI_DONE)
         code = cli_load_symbols(cli, &err);
+    else
+        show_warnings(cli, false);
     if (code != CLI_DONE)
         cli_error_of(&err);
     return code;
@@ -182,8 +189,13 @@ int cli_open_report(struct cli *cli)
 {
     struct kda_error err;
     const struct cli_options *o = &cli->options;
+    /* The image is evidence: no slip of the hand may replace it. */
+    if (o->output && cli->image && term_same_file(o->output, o->positional[0])) {
+        cli_error("the output '%s' is the image itself", o->output);
+        return CLI_USAGE;
+    }
     if (!cli_output_open(&cli->output, o->output)) {
-        cli_error("cannot write '%s': %s", o->output, strerror(cli->output.error));
+        cli_error("cannot write '%s': %s", o->output, term_error_text(cli->output.error));
         return CLI_INTERNAL;
     }
     bool terminal = cli->output.file == stdout && term_is_terminal(stdout);
@@ -218,6 +230,9 @@ static void show_statistics(const struct cli *cli)
     if (cli->kernel)
         (void)fprintf(stderr, "stat pages_touched %llu\n",
                       (unsigned long long)kda_kernel_pages_touched(cli->kernel));
+    if (cli->etw)
+        (void)fprintf(stderr, "stat pages_floor %llu\n",
+                      (unsigned long long)kda_etw_footprint(cli->etw));
     (void)fprintf(stderr, "stat peak_kib %llu\n", (unsigned long long)term_peak_kib());
 }
 
@@ -235,7 +250,7 @@ static int end_output(struct cli *cli)
     else if (!term_is_broken_pipe(cli->output.error))
         cli_error("cannot write '%s': %s",
                   cli->options.output ? cli->options.output : "standard output",
-                  strerror(cli->output.error));
+                  term_error_text(cli->output.error));
     return CLI_INTERNAL;
 }
 

@@ -50,6 +50,21 @@ unsigned term_process_id(void)
     return (unsigned)getpid();
 }
 
+int term_last_error(void)
+{
+    return errno ? errno : EIO;
+}
+
+const char *term_error_text(int error)
+{
+    return strerror(error);
+}
+
+bool term_error_exists(int error)
+{
+    return error == EEXIST;
+}
+
 void term_ignore_broken_pipe(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -67,6 +82,12 @@ char *term_resolve(const char *path, bool *replaceable)
     /* A link is followed, so that the file behind it is replaced and not the link. */
     char *real = realpath(path, NULL);
     return real ? real : strdup(path);
+}
+
+bool term_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 bool term_rename(const char *from, const char *to)
@@ -90,9 +111,10 @@ void term_remove_on_signal(const char *path)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     remove_armed = 0;
-    bool arm = path && strlen(path) < sizeof(remove_path);
+    size_t size = path ? strlen(path) + 1 : 0;
+    bool arm = size > 0 && size <= sizeof(remove_path);
     if (arm)
-        (void)strcpy(remove_path, path);
+        memcpy(remove_path, path, size);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         (void)signal(signals[i], arm ? on_signal : SIG_DFL);
     remove_armed = arm;

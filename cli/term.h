@@ -15,6 +15,11 @@ double term_seconds(void);       /* monotonic */
 uint64_t term_peak_kib(void);    /* most memory this process ever held */
 unsigned term_process_id(void);
 
+/* Number of the last failure of the C library (never 0), its words, and the kinds that matter. */
+int term_last_error(void);
+const char *term_error_text(int error);
+bool term_error_exists(int error);
+
 /* A closed pipe becomes a failed write instead of a signal. */
 void term_ignore_broken_pipe(void);
 bool term_is_broken_pipe(int error);
@@ -22,6 +27,8 @@ bool term_is_broken_pipe(int error);
 /* The file that writing to `path` reaches (links followed); malloc. *replaceable: it is a regular
  * file or does not exist, so a rename may put a new one in its place. */
 char *term_resolve(const char *path, bool *replaceable);
+/* Do both paths reach the same file? False if either does not exist. */
+bool term_same_file(const char *a, const char *b);
 bool term_rename(const char *from, const char *to);
 /* An interrupted run removes this file; NULL = nothing to remove. Borrowed until the next call. */
 void term_remove_on_signal(const char *path);

@@ -87,6 +87,7 @@ struct kda_etw_consumer {
     const char *image;   /* NULL = unknown */
     uint64_t handle;     /* value in the owner's table */
     uint64_t handle_pid; /* owner of that table */
+    uint64_t handle_va;  /* entry in that table */
     uint32_t flags;
     uint64_t buffers_lost;
 };
@@ -173,12 +174,12 @@ struct kda_etw_registration {
     uint64_t guid_entry, group_entry; /* back pointers, 0 = none */
     uint64_t process_va;
     uint64_t pid;
-    const char *process; /* "" = unknown */
-    uint64_t callback;   /* 0 = none */
-    const char *module;  /* driver that holds the callback, or NULL */
-    uint64_t handle, handle_pid;
-    const char *traits_name;     /* from the registration's traits, or NULL */
-    const uint8_t *traits_group; /* group GUID from the traits, or NULL */
+    const char *process;                    /* "" = unknown */
+    uint64_t callback;                      /* 0 = none */
+    const char *module;                     /* driver that holds the callback, or NULL */
+    uint64_t handle, handle_pid, handle_va; /* value, owner and place of the handle */
+    const char *traits_name;                /* from the registration's traits, or NULL */
+    const uint8_t *traits_group;            /* group GUID from the traits, or NULL */
 };
 
 /* Ways a provider entry was found; bits. */
@@ -229,6 +230,11 @@ const struct kda_etw_session *const *kda_etw_sessions(const struct kda_etw *etw,
 const struct kda_etw_consumer *const *kda_etw_consumers(const struct kda_etw *etw, size_t *count);
 /* By silo, type, GUID text. */
 const struct kda_etw_provider *const *kda_etw_providers(const struct kda_etw *etw, size_t *count);
+
+/* Distinct pages that hold the objects shown (logger contexts, consumers, GUID entries,
+ * registrations, EPROCESSes): a floor for the pages that any reader must read. 0 = out of memory.
+ */
+uint64_t kda_etw_footprint(const struct kda_etw *etw);
 
 /* The silo a process runs in; NULL when its object was not readable or names an unknown job. */
 const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,

@@ -16,15 +16,19 @@ enum {
     V = KDA_COLUMN_VERBOSE,
     T = KDA_COLUMN_TEXT_ONLY,
     S = KDA_COLUMN_TOTAL,
+    L = KDA_COLUMN_LINES,
+    X = KDA_COLUMN_HEX,
+    B = KDA_COLUMN_SIZE,
+    E = KDA_COLUMN_ON,
 };
 
 /* clang-format off */
 static const struct kda_column info_columns[] = {
     {"row", "", C, NULL, NULL},
-    {"format", "Format", 0, NULL, NULL},
-    {"title", "Format title", O, NULL, NULL},
+    {"title", "Format", O, NULL, NULL},
+    {"format", "Format name", 0, NULL, NULL},
     {"kind", "Holds", 0, NULL, NULL},
-    {"size", "File size", 0, NULL, NULL},
+    {"size", "File size", B, NULL, NULL},
     {"pages", "Pages", O, NULL, NULL},
     {"max_pa", "Memory ends at", O, NULL, NULL},
     {"dump_type", "Dump type", O, NULL, NULL},
@@ -61,9 +65,9 @@ static const struct kda_column info_columns[] = {
     {"process.pid", "Process id", O, NULL, NULL},
     {"process.va", "EPROCESS", O, NULL, NULL},
     {"driver_count", "Drivers", O, NULL, NULL},
-    {"drivers", "Driver list", O | V, "{base}:{size}:{timestamp}:{name}",
+    {"drivers", "Driver list", O | V | L, "{base}:{size}:{timestamp}:{name}",
      "{base}  {size}  {timestamp}  {name}"},
-    {"warnings", "Warning", O, NULL, NULL},
+    {"warnings", "Warning", O | L, NULL, NULL},
     {"features", "Built in", 0, NULL, NULL},
     {"gap_count", "Gaps", 0, NULL, NULL},
 };
@@ -125,9 +129,9 @@ static const struct kda_column provider_columns[] = {
     {"group", "", C, NULL, NULL},
     {"va", "", C, NULL, NULL},
     {"found_by", "", C, NULL, NULL},
-    {"enables", "Enabled For", O,
+    {"enables", "Enabled For", O | E,
      "{slot}:{enabled}:{session_id}:{session}:{level}:{match_any}:{match_all}:{property}",
-     "{session}({session_id})"},
+     "{session} ({session_id})"},
     {"filters", "", C, "{slot}:{va}", NULL},
     {"security", "", C, NULL, NULL},
     {"registrations", "", C,
@@ -143,7 +147,7 @@ static const struct kda_column process_columns[] = {
     {"dtb", "DTB", R, NULL, NULL},
     {"create_time", "Created", 0, NULL, NULL},
     {"exit_time", "Exited", O, NULL, NULL},
-    {"protection", "Prot", R | O, NULL, NULL},
+    {"protection", "Prot", R | O | X, NULL, NULL},
     {"found_by", "Found By", 0, NULL, NULL},
     {"name", "Name", 0, NULL, NULL},
     {"image", "Image", O, NULL, NULL},
@@ -223,12 +227,18 @@ static void add_scalar(const struct kda_token *token, const struct kda_column *c
             kda_text_adds(out, bar + 1);
         return;
     }
-    if (for_text && (column->flags & KDA_COLUMN_KIB) && token->type == KDA_TOKEN_UINT &&
-        token->u.number % 1024 == 0) {
-        kda_text_addf(out, "%llu", (unsigned long long)(token->u.number / 1024));
+    unsigned long long number = token->type == KDA_TOKEN_UINT ? token->u.number : 0;
+    if (for_text && number && (column->flags & KDA_COLUMN_KIB) && number % 1024 == 0) {
+        kda_text_addf(out, "%llu", number / 1024);
+        return;
+    }
+    if (for_text && number && (column->flags & KDA_COLUMN_HEX)) {
+        kda_text_addf(out, "0x%llx", number);
         return;
     }
     kda_text_add_escaped(out, text, size);
+    if (for_text && number && (column->flags & KDA_COLUMN_SIZE))
+        kda_text_addf(out, " (%.1f MiB)", (double)number / 1048576.0);
 }
 
 /* One object of an array through its template; a key that is absent leaves its place empty (csv)
@@ -263,13 +273,24 @@ void kda_cell_item(const struct kda_row *row, const struct kda_token *item,
         add_object(row, item, column, format, for_text, out);
 }
 
+static bool is_on(const struct kda_row *row, const struct kda_token *item)
+{
+    const struct kda_token *enabled =
+        item->type == KDA_TOKEN_OBJECT ? kda_object_find(row, item, "enabled", 7) : NULL;
+    return enabled && enabled->u.number;
+}
+
 static void add_array(const struct kda_row *row, const struct kda_token *array,
                       const struct kda_column *column, bool for_text, struct kda_text *out)
 {
     const struct kda_token *item = array + 1;
+    bool first = true;
     for (; item->type != KDA_TOKEN_END; item = kda_token_next(row, item)) {
-        if (item != array + 1)
+        if (for_text && (column->flags & KDA_COLUMN_ON) && !is_on(row, item))
+            continue;
+        if (!first)
             kda_text_adds(out, for_text ? ", " : ";");
+        first = false;
         kda_cell_item(row, item, column, for_text, out);
     }
 }

@@ -19,6 +19,44 @@ void kda_map_line(struct kda_map *map, enum kda_style style)
     map->line.size = 0;
 }
 
+/* Bytes of `text` that fit `width` columns and end behind a comma; all of it if nothing does. */
+static size_t break_at(const char *text, size_t size, size_t width)
+{
+    size_t best = 0, used = 0;
+    for (size_t i = 0; i < size;) {
+        unsigned columns;
+        size_t step = kda_next_char(text + i, size - i, &columns);
+        used += columns;
+        if (used > width && best > 0)
+            return best;
+        i += step;
+        if (text[i - 1] == ',' && i < size && text[i] == ' ')
+            best = i;
+    }
+    return size;
+}
+
+void kda_map_wrapped(struct kda_map *map, size_t indent, enum kda_style style)
+{
+    const char *text = map->line.bytes ? map->line.bytes : "";
+    size_t size = map->line.size, width = map->report->options.width;
+    if (width <= indent + 20 || kda_columns(text, size) <= width) {
+        kda_map_line(map, style);
+        return;
+    }
+    size_t head = break_at(text, size, width);
+    kda_out_line(map->report, text, head, style);
+    while (head < size) {
+        while (head < size && text[head] == ' ')
+            head++;
+        size_t part = break_at(text + head, size - head, width - indent);
+        kda_out_repeat(map->report, ' ', indent);
+        kda_out_line(map->report, text + head, part, style);
+        head += part;
+    }
+    map->line.size = 0;
+}
+
 void kda_map_name(struct kda_map *map, const char *text)
 {
     if (text && *text)
@@ -28,6 +66,7 @@ void kda_map_name(struct kda_map *map, const char *text)
 }
 
 /* "  name      " in front of an attribute; the same width for all of them. */
+#define LABEL_COLUMN 14u
 static void label(struct kda_map *map, const char *name)
 {
     kda_text_addf(&map->line, "    %-10s", name);
@@ -43,7 +82,7 @@ static void put_mode(struct kda_map *map, const struct kda_etw_session *s)
     kda_text_addf(&map->line, "0x%x", s->mode);
     for (size_t i = 0; i < count; i++)
         kda_text_addf(&map->line, "%s%s", i == 0 ? "  " : ", ", names[i]);
-    kda_map_line(map, KDA_STYLE_NONE);
+    kda_map_wrapped(map, LABEL_COLUMN, KDA_STYLE_NONE);
 }
 
 static void put_buffers(struct kda_map *map, const struct kda_etw_session *s)
@@ -159,7 +198,7 @@ static void put_session(struct kda_map *map, const struct kda_etw_session *s)
 }
 
 static void put_silo(struct kda_map *map, const struct kda_etw_silo *silo, size_t sessions,
-                     size_t consumers)
+                     size_t consumers, size_t providers)
 {
     if (map->report->started)
         kda_out(map->report, "\n", 1);
@@ -167,8 +206,11 @@ static void put_silo(struct kda_map *map, const struct kda_etw_silo *silo, size_
     kda_text_adds(&map->line, silo->host ? "Host" : "Server silo ");
     if (!silo->host)
         kda_map_name(map, silo->label);
-    kda_text_addf(&map->line, ": %zu session%s, %zu consumer%s", sessions, sessions == 1 ? "" : "s",
-                  consumers, consumers == 1 ? "" : "s");
+    kda_text_addf(&map->line, ": %zu session%s, %zu consumer%s, %zu provider%s", sessions,
+                  sessions == 1 ? "" : "s", consumers, consumers == 1 ? "" : "s", providers,
+                  providers == 1 ? "" : "s");
+    if (silo->host && silo->state)
+        kda_text_addf(&map->line, "  at 0x%llx", (unsigned long long)silo->state);
     kda_map_line(map, KDA_STYLE_HEAD);
 }
 
@@ -177,18 +219,16 @@ static bool wanted(struct kda_map *map, const struct kda_etw_session *session)
 {
     if (!kda_selects_session(map->selection, session))
         return false;
-    const char *grep = map->report->options.grep;
-    if (!grep)
+    if (!map->report->options.grep)
         return true;
-    struct kda_row *row = kda_report_row(map->report, KDA_ROW_SESSION);
-    kda_build_session(row, session);
-    if (kda_row_contains(row, grep))
+    kda_build_session(kda_report_row(map->report, KDA_ROW_SESSION), session);
+    if (kda_report_wants(map->report))
         return true;
     for (size_t i = 0; i < map->provider_count; i++) {
         if (!kda_provider_enabled_for(map->providers[i], session))
             continue;
         kda_build_provider(kda_report_row(map->report, KDA_ROW_PROVIDER), map->providers[i]);
-        if (kda_row_contains(row, grep))
+        if (kda_report_wants(map->report))
             return true;
     }
     return false;
@@ -196,7 +236,7 @@ static bool wanted(struct kda_map *map, const struct kda_etw_session *session)
 
 static void put_silo_sessions(struct kda_map *map, const struct kda_etw_silo *silo)
 {
-    size_t count, shown = 0, consumers = 0;
+    size_t count, shown = 0, consumers = 0, providers = 0;
     const struct kda_etw_session *const *sessions = kda_etw_sessions(map->etw, &count);
     for (size_t i = 0; i < count; i++) {
         if (sessions[i]->silo != silo || !kda_selects_session(map->selection, sessions[i]))
@@ -204,7 +244,9 @@ static void put_silo_sessions(struct kda_map *map, const struct kda_etw_silo *si
         shown++;
         consumers += sessions[i]->consumer_count;
     }
-    put_silo(map, silo, shown, consumers);
+    for (size_t i = 0; i < map->provider_count; i++)
+        providers += map->providers[i]->silo == silo;
+    put_silo(map, silo, shown, consumers, providers);
     uint64_t *printed = &map->report->counts[KDA_ROW_SESSION];
     uint64_t limit = map->report->options.limit;
     for (size_t i = 0; i < count && !kda_report_failed(map->report); i++) {

@@ -19,6 +19,8 @@ struct kda_map {
 
 /* Ends the line that was put together in map->line. */
 void kda_map_line(struct kda_map *map, enum kda_style style);
+/* Same, but a line too long for the terminal goes on below, at column `indent`, after a comma. */
+void kda_map_wrapped(struct kda_map *map, size_t indent, enum kda_style style);
 /* A string of the image into the line; "" and NULL become "?". */
 void kda_map_name(struct kda_map *map, const char *text);
 

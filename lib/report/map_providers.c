@@ -13,6 +13,10 @@
 /* Names shown per provider unless -v asks for all; json always carries them. */
 #define GROUPS_SHOWN 6u
 #define PIDS_SHOWN 5u
+#define FILTER_ITEMS_SHOWN 16u
+
+/* Where the provider's name stands; what belongs to it stands below. */
+#define NAME_COLUMN 33u
 
 static int compare_providers(const void *left, const void *right)
 {
@@ -106,11 +110,17 @@ static void put_group(struct kda_map *map, const struct kda_etw_registration *co
     kda_text_adds(line, ")");
 }
 
+static void indent_to_name(struct kda_map *map)
+{
+    kda_text_addf(&map->line, "%*s", (int)NAME_COLUMN, "");
+}
+
 static void put_owners(struct kda_map *map, const struct kda_etw_provider *p)
 {
     size_t count = p->registration_count;
     if (count == 0) {
-        kda_text_adds(&map->line, "            not registered");
+        indent_to_name(map);
+        kda_text_adds(&map->line, "not registered");
         kda_map_line(map, KDA_STYLE_DIM);
         return;
     }
@@ -121,7 +131,8 @@ static void put_owners(struct kda_map *map, const struct kda_etw_provider *p)
     }
     memcpy(regs, p->registrations, count * sizeof(*regs));
     qsort(regs, count, sizeof(*regs), compare_owners);
-    kda_text_adds(&map->line, "            ");
+    indent_to_name(map);
+    kda_text_adds(&map->line, "by ");
     size_t groups = 0;
     for (size_t i = 0; i < count;) {
         size_t same = 1;
@@ -136,7 +147,7 @@ static void put_owners(struct kda_map *map, const struct kda_etw_provider *p)
         put_group(map, regs + i, same);
         i += same;
     }
-    kda_map_line(map, KDA_STYLE_NONE);
+    kda_map_wrapped(map, NAME_COLUMN + 3, KDA_STYLE_NONE);
     kda_free(regs);
 }
 
@@ -158,18 +169,29 @@ static void add_identity(struct kda_map *map, const struct kda_etw_provider *p)
         kda_text_addf(&map->line, " [%s]", kda_etw_guid_type_name(p->type));
 }
 
+static void add_rest(struct kda_text *line, size_t count)
+{
+    if (count > FILTER_ITEMS_SHOWN)
+        kda_text_addf(line, " and %zu more", count - FILTER_ITEMS_SHOWN);
+}
+
 static void add_filter(struct kda_map *map, const struct kda_etw_filter *f)
 {
     struct kda_text *line = &map->line;
-    kda_text_adds(line, "            filter:");
-    if (f->has_pids)
+    indent_to_name(map);
+    kda_text_adds(line, "filter:");
+    if (f->has_pids) {
         kda_text_adds(line, " pids");
-    for (size_t i = 0; f->has_pids && i < f->pid_count && i < 16; i++)
-        kda_text_addf(line, " %u", f->pids[i]);
-    if (f->has_event_ids)
+        for (size_t i = 0; i < f->pid_count && i < FILTER_ITEMS_SHOWN; i++)
+            kda_text_addf(line, " %u", f->pids[i]);
+        add_rest(line, f->pid_count);
+    }
+    if (f->has_event_ids) {
         kda_text_addf(line, "%s event ids", f->has_pids ? ";" : "");
-    for (size_t i = 0; f->has_event_ids && i < f->event_id_count && i < 16; i++)
-        kda_text_addf(line, " %u", f->event_ids[i]);
+        for (size_t i = 0; i < f->event_id_count && i < FILTER_ITEMS_SHOWN; i++)
+            kda_text_addf(line, " %u", f->event_ids[i]);
+        add_rest(line, f->event_id_count);
+    }
     if (f->executables) {
         kda_text_adds(line, " executables ");
         kda_map_name(map, f->executables);
@@ -182,12 +204,15 @@ static void add_filter(struct kda_map *map, const struct kda_etw_filter *f)
 static void put_provider(struct kda_map *map, const struct kda_etw_provider *p,
                          const struct kda_etw_enable *enable)
 {
-    kda_text_addf(&map->line, "      %3u  any 0x%-16llx  ", enable->level,
+    kda_text_addf(&map->line, "      %5u  0x%-16llx  ", enable->level,
                   (unsigned long long)enable->match_any);
-    if (enable->match_all)
-        kda_text_addf(&map->line, "all 0x%llx  ", (unsigned long long)enable->match_all);
     add_identity(map, p);
     kda_map_line(map, KDA_STYLE_NONE);
+    if (enable->match_all) {
+        indent_to_name(map);
+        kda_text_addf(&map->line, "keywords (all) 0x%llx", (unsigned long long)enable->match_all);
+        kda_map_line(map, KDA_STYLE_NONE);
+    }
     uint32_t slot = (uint32_t)(enable - p->enables);
     for (size_t i = 0; i < p->filter_count; i++)
         if (p->filters[i].slot == slot)
@@ -195,16 +220,26 @@ static void put_provider(struct kda_map *map, const struct kda_etw_provider *p,
     put_owners(map, p);
 }
 
+static void put_provider_heading(struct kda_map *map)
+{
+    kda_text_addf(&map->line, "      %5s  %-18s  %s", "level", "keywords (any)",
+                  "provider, and who registered it");
+    kda_map_line(map, KDA_STYLE_DIM);
+}
+
 void kda_map_session_providers(struct kda_map *map, const struct kda_etw_session *session)
 {
     size_t count = 0;
     for (size_t i = 0; i < map->provider_count; i++)
         count += kda_provider_enabled_for(map->providers[i], session) != NULL;
-    kda_text_addf(&map->line, "    %-10s%s", "providers", count ? "" : "none");
-    if (count)
-        kda_text_addf(&map->line, "%zu: level, keywords, name; below each who registered it",
-                      count);
-    kda_map_line(map, KDA_STYLE_DIM);
+    if (count == 0) {
+        kda_text_adds(&map->line, "    providers none");
+        kda_map_line(map, KDA_STYLE_DIM);
+        return;
+    }
+    kda_text_addf(&map->line, "    providers %zu", count);
+    kda_map_line(map, KDA_STYLE_NONE);
+    put_provider_heading(map);
     for (size_t i = 0; i < map->provider_count; i++) {
         const struct kda_etw_enable *e = kda_provider_enabled_for(map->providers[i], session);
         if (e)
@@ -227,9 +262,8 @@ static bool grep_hits(struct kda_map *map, const struct kda_etw_provider *p)
 {
     if (!map->report->options.grep)
         return true;
-    struct kda_row *row = kda_report_row(map->report, KDA_ROW_PROVIDER);
-    kda_build_provider(row, p);
-    return kda_row_contains(row, map->report->options.grep);
+    kda_build_provider(kda_report_row(map->report, KDA_ROW_PROVIDER), p);
+    return kda_report_wants(map->report);
 }
 
 void kda_map_orphans(struct kda_map *map)

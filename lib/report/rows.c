@@ -188,9 +188,9 @@ static void put_executables(struct kda_row *row, const char *names)
 static void put_filter(struct kda_row *row, const struct kda_etw_filter *f)
 {
     static const char *const kinds[] = {
-        "package_id", "package_app", "container",    "payload",        "provider_side",
-        "event_name", "stackwalk",   "stackwalk_id", "stackwalk_name", "stackwalk_level_kw",
-        "event_id",
+        "package_id",     "package_app",        "container", "payload",
+        "provider_side",  "event_name",         "stackwalk", "stackwalk_id",
+        "stackwalk_name", "stackwalk_level_kw", "event_id",
     };
     kda_put_object(row, NULL);
     kda_put_uint(row, "slot", f->slot);

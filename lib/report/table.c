@@ -114,7 +114,7 @@ static void put_named(struct kda_report *report, const char *name, struct kda_te
     value->size = 0;
 }
 
-/* "Name   value" lines; an array takes a line per item. */
+/* "Name   value" lines. */
 static void put_vertical(struct kda_report *report, const struct kda_row *row)
 {
     const struct kda_columns *columns = kda_columns_of(row->kind);
@@ -126,7 +126,7 @@ static void put_vertical(struct kda_report *report, const struct kda_row *row)
         if (!token || (column->flags & (KDA_COLUMN_CSV_ONLY | KDA_COLUMN_TOTAL)) ||
             ((column->flags & KDA_COLUMN_VERBOSE) && !report->options.verbose))
             continue;
-        if (token->type == KDA_TOKEN_ARRAY) {
+        if (token->type == KDA_TOKEN_ARRAY && (column->flags & KDA_COLUMN_LINES)) {
             const char *name = column->heading;
             const struct kda_token *item = token + 1;
             for (; item->type != KDA_TOKEN_END; item = kda_token_next(row, item), name = "") {

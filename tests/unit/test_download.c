@@ -370,13 +370,22 @@ static void test_cancel_then_go_on(void **state)
 {
     struct got *got = *state;
     char text[1024], part[600];
+    struct kda_file *file;
+    void *origin;
+    size_t size;
     need_server();
-    (void)snprintf(text, sizeof(text), "srv*http://127.0.0.1:%d/slow", server.port);
+    (void)snprintf(text, sizeof(text), "srv*http://me:secret@127.0.0.1:%d/slow", server.port);
     (void)snprintf(part, sizeof(part), "%s.part", got->path);
     run(got, text, cancel_late, NULL);
     assert_int_equal(got->status, KDA_CANCELLED);
     assert_int_equal(kda_path_kind(part), KDA_PATH_FILE);
     assert_int_equal(kda_path_kind(got->path), KDA_PATH_NONE);
+    strcat(part, ".from");
+    assert_int_equal(kda_file_open(part, &file, NULL), KDA_OK);
+    assert_int_equal(kda_file_read_all(file, 4096, &origin, &size, NULL), KDA_OK);
+    kda_file_close(file);
+    assert_non_null(strstr(origin, "http://127.0.0.1")); /* the password stays out of the cache */
+    kda_free(origin);
     run(got, text, NULL, NULL);
     assert_got(got);
     assert_int_equal(got->requests, 1);

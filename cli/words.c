@@ -1,5 +1,6 @@
 /*
- * suggest.c - the nearest known word to a mistyped one.
+ * words.c - words of the command line: numbers, comparison, and the nearest known word to a
+ * mistyped one.
  */
 #include "cli.h"
 
@@ -19,6 +20,34 @@ bool cli_same_text(const char *a, const char *b)
         b++;
     }
     return *a == *b;
+}
+
+int cli_hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+bool cli_parse_number(const char *text, unsigned base, uint64_t *ret)
+{
+    uint64_t value = 0;
+    bool prefix = text[0] == '0' && lower(text[1]) == 'x';
+    if (prefix && base != 10)
+        text += 2;
+    if (base == 0)
+        base = prefix ? 16 : 10;
+    if (*text == '\0')
+        return false;
+    for (; *text; text++) {
+        int digit = cli_hex_digit(*text);
+        if (digit < 0 || (unsigned)digit >= base || value > (UINT64_MAX - (unsigned)digit) / base)
+            return false;
+        value = value * base + (unsigned)digit;
+    }
+    *ret = value;
+    return true;
 }
 
 /* Edits (insert, delete, replace, swap of neighbours) that turn one word into the other. */
@@ -59,7 +88,10 @@ void cli_suggest(struct cli_suggestion *suggestion, const char *word, const char
     size_t edits = distance(word, candidate);
     /* A prefix is what people type when they expect it to be enough. */
     size_t size = strlen(word);
-    if (size >= 2 && strncmp(word, candidate, size) == 0)
+    size_t same = 0;
+    while (same < size && lower(word[same]) == lower(candidate[same]))
+        same++;
+    if (size >= 2 && same == size)
         edits = 1;
     size_t most = size <= 4 ? 1 : size / 3 + 1;
     if (edits <= most && (!suggestion->best || edits < suggestion->distance)) {

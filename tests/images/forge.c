@@ -1,0 +1,279 @@
+#include "forge_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "text.h"
+
+void forge_fail(struct forge *f, enum kda_status status, const char *fmt, ...)
+{
+    if (f->status != KDA_OK)
+        return;
+    f->status = status;
+    f->err.status = status;
+    f->err.layer = "forge";
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(f->err.text, sizeof(f->err.text), fmt, args);
+    va_end(args);
+}
+
+/* SplitMix64: the whole image depends on the seed and on nothing else. */
+uint64_t forge_random(struct forge *f, uint64_t below)
+{
+    uint64_t z = f->rng += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    return below ? z % below : 0;
+}
+
+static bool invented(enum kda_symbol_id id)
+{
+    /* Globals that exist on builds without silos only, or that this generator has no use for. */
+    switch (id) {
+    case S(WmipLoggerContext):
+    case S(EtwpGuidHashTable):
+    case S(EtwpSecurityProviderGuidEntry):
+    case S(EtwpLoggerRundown):
+    case S(EtwpSystemLogger):
+    case S(EtwpActiveSystemLoggers):
+    case S(EtwpGroupMasks):
+        return false;
+    default:
+        return true;
+    }
+}
+
+static void invent_rvas(struct forge *f)
+{
+    uint32_t next = 0xc00000;
+    for (size_t i = 0; i < KDA_SYM_COUNT; i++) {
+        if (f->layout.rva[i] != KDA_NONE || !invented((enum kda_symbol_id)i))
+            continue;
+        if (i == S(PsGetServerSiloServiceSessionId)) {
+            f->layout.rva[i] = 0x300000;
+            continue;
+        }
+        f->layout.rva[i] = next;
+        next += i == S(PspHostSiloGlobals) || i == S(ObTypeIndexTable) ? 0x1000 : 0x240;
+    }
+}
+
+/* Rows from Windows 7 and 8.1 have no PE facts: any will do, as long as the globals fit. */
+static void complete_id(struct forge *f)
+{
+    struct kda_kernel_id *id = &f->truth.id;
+    uint32_t last = 0;
+    for (size_t i = 0; i < KDA_SYM_COUNT; i++)
+        if (f->layout.rva[i] != KDA_NONE && f->layout.rva[i] > last)
+            last = f->layout.rva[i];
+    if (!id->has_pdb) {
+        id->has_pdb = true;
+        id->pdb_age = 1;
+        (void)snprintf(id->pdb_name, sizeof(id->pdb_name), "ntkrnlmp.pdb");
+        for (size_t i = 0; i < sizeof(id->pdb_guid); i++)
+            id->pdb_guid[i] = (uint8_t)forge_random(f, 256);
+    }
+    if (!id->has_pe || id->pe_size < last + 0x2000 || id->pe_size % PAGE != 0) {
+        id->has_pe = true;
+        id->pe_timestamp = 0x5b000000u + (uint32_t)forge_random(f, 0x1000000);
+        id->pe_size = (last + 0x100000) & ~0xfffu;
+    }
+    if (f->opt.la57)
+        (void)snprintf(id->pdb_name, sizeof(id->pdb_name), "ntkrla57.pdb");
+}
+
+static void parse_version(struct forge *f, const char *version)
+{
+    if (sscanf(version, "%u.%u.%u.%u", &f->major, &f->minor, &f->build, &f->ubr) < 3)
+        forge_fail(f, KDA_USAGE, "\"%s\" is not a version like 10.0.22000.795", version);
+    f->truth.build = f->build;
+}
+
+static void choose_profile(struct forge *f)
+{
+    const char *wanted = f->opt.version ? f->opt.version : "10.0.22000.795";
+    struct kda_profile_info info;
+    for (size_t i = 0; i < kda_profile_count(); i++) {
+        kda_profile_get(i, &info);
+        if (strcmp(info.version, wanted) != 0)
+            continue;
+        if (!info.has_rvas && !f->opt.rvas_invented) {
+            forge_fail(f, KDA_NO_SYMBOL, "the profile of %s has no RVAs: add \"rvas invented\"",
+                       wanted);
+            return;
+        }
+        kda_profile_layout(i, &f->layout);
+        f->truth.version = info.version;
+        f->truth.id = info.id;
+        parse_version(f, info.version);
+        if (f->opt.rvas_invented)
+            invent_rvas(f);
+        complete_id(f);
+        return;
+    }
+    forge_fail(f, KDA_NO_SYMBOL, "build %s is not in the profile table", wanted);
+}
+
+static bool insert_system(struct forge *f)
+{
+    struct forge_truth *t = &f->truth;
+    struct forge_process *system = forge_process_by_pid(f, 4);
+    struct forge_process first = {
+        .pid = 4, .name = "System", .path = "", .levels = 1, .fill = 8, .protection = 0x72};
+    if (system) {
+        first = *system;
+        memmove(t->processes + 1, t->processes,
+                (size_t)(system - t->processes) * sizeof(*t->processes));
+    } else {
+        void *items = t->processes;
+        if (!kda_grow(&items, &f->process_cap, t->process_count + 1, sizeof(*t->processes),
+                      FORGE_MAX_ENTITIES)) {
+            forge_fail(f, KDA_NO_MEMORY, "out of memory");
+            return false;
+        }
+        t->processes = items;
+        memmove(t->processes + 1, t->processes, t->process_count * sizeof(*t->processes));
+        t->process_count++;
+    }
+    t->processes[0] = first;
+    return true;
+}
+
+static void set_defaults(struct forge *f)
+{
+    f->opt = (struct scenario_options){.size = 64 * MIB,
+                                       .seed = 1,
+                                       .users = true,
+                                       .lowstub = true,
+                                       .drivers = true,
+                                       .cpus = 4,
+                                       .system_time = 133543740960000000u};
+    kda_arena_init(&f->arena, 0);
+}
+
+/* The host is there before the first line that names a silo. */
+static bool add_host(struct forge *f)
+{
+    f->truth.silos = kda_calloc(1, sizeof(*f->truth.silos));
+    if (!f->truth.silos) {
+        forge_fail(f, KDA_NO_MEMORY, "out of memory");
+        return false;
+    }
+    f->silo_cap = 1;
+    f->truth.silo_count = 1;
+    return true;
+}
+
+/* Texts as a reader must show them: lone surrogates become U+FFFD, pairs one character. */
+static const char *shown(struct forge *f, const char *text)
+{
+    uint8_t *bytes = NULL;
+    if (!text)
+        return NULL;
+    size_t units = text_to_utf16(f, text, &bytes);
+    size_t room = KDA_UTF8_MAX(units) + 5;
+    char *out = kda_arena_alloc(&f->arena, room);
+    if (!out || !forge_ok(f)) {
+        forge_fail(f, KDA_NO_MEMORY, "out of memory");
+        return text;
+    }
+    (void)kda_utf16_to_utf8(bytes, units, false, out, room);
+    return out;
+}
+
+static void show_texts(struct forge *f)
+{
+    struct forge_truth *t = &f->truth;
+    for (size_t i = 0; i < t->session_count; i++) {
+        t->sessions[i].name = shown(f, t->sessions[i].name);
+        t->sessions[i].file = shown(f, t->sessions[i].file);
+    }
+    for (size_t i = 0; i < t->process_count; i++)
+        t->processes[i].path = shown(f, t->processes[i].path);
+    for (size_t i = 0; i < t->provider_count; i++)
+        for (size_t k = 0; k < FORGE_ENABLE_SLOTS; k++)
+            t->providers[i].filters[k].executables =
+                shown(f, t->providers[i].filters[k].executables);
+}
+
+static void build_all(struct forge *f)
+{
+    f->rng = f->opt.seed * 0x2545f4914f6cdd1du + 1;
+    choose_profile(f);
+    if (!forge_ok(f) || !memory_init(f) || !insert_system(f))
+        return;
+    f->truth.system_time = f->opt.system_time;
+    f->truth.memory_size = f->opt.size;
+    f->truth.la57 = f->opt.la57;
+    f->truth.cpus = f->opt.cpus;
+    kernel_place(f);
+    kernel_headers(f);
+    types_build(f);
+    modules_build(f);
+    silos_build(f);
+    processes_build(f);
+    sessions_build(f);
+    providers_build(f);
+    handles_finish(f);
+    kernel_finish(f);
+    processes_finish(f);
+    hostile_apply(f);
+    holes_apply(f);
+    readable_finish(f);
+    show_texts(f);
+}
+
+enum kda_status forge_build(const char *scenario, struct forge **ret, struct kda_error *err)
+{
+    struct forge *f = kda_calloc(1, sizeof(*f));
+    if (!f)
+        return kda_fail(err, KDA_NO_MEMORY, "forge", "out of memory");
+    set_defaults(f);
+    if (add_host(f) && scenario_parse(f, scenario))
+        build_all(f);
+    if (!forge_ok(f)) {
+        enum kda_status status = f->status;
+        if (err)
+            *err = f->err;
+        forge_free(f);
+        return status;
+    }
+    *ret = f;
+    return KDA_OK;
+}
+
+void forge_free(struct forge *f)
+{
+    if (!f)
+        return;
+    memory_free(f);
+    for (size_t i = 0; f->tables && i < f->truth.process_count; i++)
+        kda_free(f->tables[i].entries);
+    kda_free(f->tables);
+    kda_free(f->cid.entries);
+    kda_free(f->hole_plans);
+    kda_free(f->hostiles);
+    kda_free(f->truth.modules);
+    kda_free(f->truth.processes);
+    kda_free(f->truth.silos);
+    kda_free(f->truth.sessions);
+    kda_free(f->truth.consumers);
+    kda_free(f->truth.providers);
+    kda_free(f->truth.regs);
+    kda_free(f->truth.holes);
+    kda_arena_deinit(&f->arena);
+    kda_free(f);
+}
+
+const struct forge_truth *forge_truth(const struct forge *f)
+{
+    return &f->truth;
+}
+
+const struct kda_layout *forge_layout(const struct forge *f)
+{
+    return &f->layout;
+}

@@ -1,0 +1,217 @@
+/*
+ * forge.h - scenario text to Windows memory image, for the tests of this project.
+ *
+ * forge_build lays out a kernel with processes, handle tables, drivers and the whole ETW state in a
+ * small physical memory of its own, with the structure offsets of one real build from the built-in
+ * profile table. forge_write puts that memory into a file of any supported format. Everything that
+ * was built, and where, can be read back from forge_truth.
+ *
+ * The scenario language is documented in docs/images.md. Same scenario, same bytes.
+ * Ownership: the handle owns everything it gives out. Threads: one thread per handle.
+ */
+#ifndef KDA_FORGE_H
+#define KDA_FORGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "kda/error.h"
+#include "kda/symbols.h"
+
+#define FORGE_ENABLE_SLOTS 8u
+#define FORGE_MAX_FILTER_PIDS 8u
+#define FORGE_MAX_FILTER_EVENTS 32u
+
+enum forge_format {
+    FORGE_RAW,
+    FORGE_DMP_FULL,        /* DumpType 1 */
+    FORGE_DMP_KERNEL,      /* DumpType 2, bitmap body */
+    FORGE_DMP_BITMAP,      /* DumpType 5 */
+    FORGE_DMP_LIVE,        /* DumpType 6 */
+    FORGE_DMP_RDMP,        /* DumpType 8, RDMP body */
+    FORGE_DMP_RDMP_ACTIVE, /* DumpType 9 */
+    FORGE_DMP_RDMP_FULL,   /* DumpType 0xA */
+    FORGE_ELF,             /* QEMU-style core */
+    FORGE_VMEM,            /* with a .vmss beside it when written to a path */
+    FORGE_LIME,
+    FORGE_FORMATS
+};
+
+/* What a provider registration or a session may be checked against. Fields above the line in each
+ * record are wishes from the scenario, those below are results of the build. A va of 0 = does not
+ * exist in this build or scenario. */
+struct forge_module {
+    const char *name, *path;
+    uint32_t size, timestamp;
+    bool unlinked, header;
+    uint64_t va, base;
+    bool readable;
+};
+
+struct forge_process {
+    uint64_t pid, ppid;
+    const char *name; /* as a reader must show it: ImageFileName, at most 14 characters */
+    const char *path; /* NT path, "" = none */
+    unsigned levels;  /* of its handle table, 1..3; 0 = no table */
+    unsigned fill;    /* handles to things that have nothing to do with ETW */
+    unsigned silo;    /* index into silos */
+    unsigned job;     /* index + 1 of a plain job; 0 = none */
+    uint64_t create_time, exit_time;
+    uint8_t protection;
+    bool unlinked, no_cid, no_table_link;
+    uint64_t va, header_va, dtb, table_va, path_va;
+    size_t handles;
+    bool readable, path_readable, table_readable;
+};
+
+struct forge_silo {
+    unsigned number; /* 0 = host */
+    uint32_t max;    /* slots of the logger array */
+    uint64_t state, array, table, job, globals;
+    uint64_t embedded_guid; /* address of the Security-Auditing entry inside the state */
+};
+
+struct forge_session {
+    unsigned silo;
+    uint32_t id, logger_id;
+    const char *name, *file, *sddl; /* sddl NULL = no descriptor */
+    uint32_t mode, buffer_size, buffers, min_buffers, max_buffers, flags;
+    uint32_t events_lost, buffers_lost, realtime_lost, written, collecting, clock;
+    int32_t accept;
+    uint64_t get_cpu_clock, start_time;
+    uint8_t instance[16];
+    bool system, hidden; /* hidden: its slot in the array is emptied afterwards */
+    uint64_t va, slot_va, sd_va, name_va, list_va;
+    uint32_t num_consumers; /* as stored */
+    bool readable, name_readable, sd_readable;
+};
+
+struct forge_consumer {
+    unsigned silo;
+    uint32_t session;
+    uint64_t pid;
+    uint32_t flags, buffers_lost;
+    bool unlinked, no_handle;
+    uint64_t va, handle;
+    bool readable, header_readable;
+};
+
+struct forge_enable {
+    uint32_t enabled;
+    uint32_t session;
+    uint8_t level;
+    bool used; /* something stands in the slot */
+    uint32_t property;
+    uint64_t any, all;
+};
+
+struct forge_filter {
+    bool used, events_in;
+    uint32_t pids[FORGE_MAX_FILTER_PIDS];
+    uint16_t events[FORGE_MAX_FILTER_EVENTS];
+    size_t pid_count, event_count;
+    const char *executables; /* names separated by ';' */
+    uint32_t flags;
+    uint64_t va;
+};
+
+/* Types as ETW_GUID_TYPE. */
+enum forge_guid_type { FORGE_TRACE, FORGE_NOTIFICATION, FORGE_GROUP };
+
+struct forge_provider {
+    unsigned silo;
+    enum forge_guid_type type;
+    uint8_t guid[16];
+    const char *sddl;
+    bool unlinked, embedded;
+    struct forge_enable enables[FORGE_ENABLE_SLOTS];
+    struct forge_filter filters[FORGE_ENABLE_SLOTS];
+    uint64_t va, sd_va;
+    unsigned bucket;
+    struct forge_enable combined;
+    bool readable, sd_readable;
+};
+
+struct forge_reg {
+    size_t provider; /* index into providers */
+    size_t group;    /* index + 1 of the group's entry; 0 = none */
+    bool kernel, unlinked, no_handle, has_mask;
+    uint64_t pid;       /* user registrations */
+    const char *driver; /* kernel registrations */
+    const char *traits; /* name, or NULL */
+    uint16_t extra_flags;
+    uint8_t enable_mask, group_mask;
+    uint64_t va, handle, callback;
+    uint16_t flags;
+    bool readable, header_readable;
+};
+
+/* A page that was taken out of the image. */
+struct forge_hole_page {
+    uint64_t va, pfn;
+    const char *kind; /* "absent", "paged", "transition" (still readable) */
+};
+
+struct forge_truth {
+    const char *version; /* "10.0.22000.795" */
+    struct kda_kernel_id id;
+    uint32_t build;
+    uint64_t base, dtb, system_time, kdbg_va;
+    bool kdbg_encoded, la57;
+    uint32_t cpus;
+    uint64_t memory_size; /* bytes of RAM */
+    size_t pages_used;    /* pages with content */
+    struct forge_module *modules;
+    size_t module_count;
+    struct forge_process *processes;
+    size_t process_count;
+    struct forge_silo *silos;
+    size_t silo_count;
+    struct forge_session *sessions;
+    size_t session_count;
+    struct forge_consumer *consumers;
+    size_t consumer_count;
+    struct forge_provider *providers;
+    size_t provider_count;
+    struct forge_reg *regs;
+    size_t reg_count;
+    struct forge_hole_page *holes;
+    size_t hole_count;
+    size_t hostile_count; /* lies told on purpose: facts above are what was there before */
+};
+
+struct forge;
+
+/* Parses and builds. Errors: KDA_USAGE (the text names the line), KDA_NO_SYMBOL (build not in the
+ * profile table), KDA_LIMIT (memory too small), KDA_NO_MEMORY. */
+KDA_MUST_CHECK enum kda_status forge_build(const char *scenario, struct forge **ret,
+                                           struct kda_error *err);
+void forge_free(struct forge *forge); /* NULL is allowed */
+
+const struct forge_truth *forge_truth(const struct forge *forge);
+/* The layout the image was built with (RVAs included, also invented ones). */
+const struct kda_layout *forge_layout(const struct forge *forge);
+
+/* Writes the image; a sparse file where the memory is empty. KDA_UNSUPPORTED if pages were taken
+ * out (kind=absent) and the format cannot say so. */
+KDA_MUST_CHECK enum kda_status forge_write(struct forge *forge, enum forge_format format,
+                                           const char *path, struct kda_error *err);
+/* Same into fresh memory; the caller frees *bytes with free(). At most 1 GiB. */
+KDA_MUST_CHECK enum kda_status forge_write_memory(struct forge *forge, enum forge_format format,
+                                                  uint8_t **bytes, size_t *size,
+                                                  struct kda_error *err);
+/* Build and write in one step. */
+KDA_MUST_CHECK enum kda_status forge_build_memory(const char *scenario, enum forge_format format,
+                                                  uint8_t **bytes, size_t *size,
+                                                  struct kda_error *err);
+
+/* What the image contains, as JSON. False if the stream failed. */
+bool forge_truth_json(const struct forge *forge, FILE *out);
+
+/* "raw", "dmp-full", ...; NULL past the end. */
+const char *forge_format_name(enum forge_format format);
+bool forge_format_parse(const char *name, enum forge_format *ret);
+
+#endif
