@@ -42,6 +42,7 @@ enum kda_kdbg_source {
     KDA_KDBG_SYMBOL,  /* KdDebuggerDataBlock, or the list that KdpDebuggerDataListHead starts */
     KDA_KDBG_VERSION, /* DebuggerDataList of KdVersionBlock, by symbol or through a processor */
     KDA_KDBG_LIST,    /* its one-element list, found in the kernel's data */
+    KDA_KDBG_CONTENT, /* the only place in the kernel's data that reads as one */
 };
 enum kda_kdbg_form { KDA_KDBG_UNKNOWN, KDA_KDBG_PLAIN, KDA_KDBG_KEYS, KDA_KDBG_KEYLESS };
 

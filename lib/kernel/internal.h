@@ -39,7 +39,7 @@ struct kda_kdbg {
     uint8_t *bytes;       /* arena; NULL = not found */
     size_t have;          /* of the info's kdbg_size: the rest is not in the image */
     enum kda_status rest; /* why */
-    bool list_searched;
+    bool data_searched;
     bool no_memory; /* in the last attempt */
 };
 

@@ -12,7 +12,7 @@
 #include "internal.h"
 
 #define MAX_SCAN ((uint64_t)0x8000000) /* bytes of an image searched for the list */
-#define MAX_LIST_CANDIDATES 65536u     /* pairs that look like a list of one element */
+#define MAX_CANDIDATES 262144u         /* pairs of equal qwords looked at closer */
 #define KPCR_PRCB 0x180u               /* KPCR.Prcb, 213 of 213 surveyed builds */
 #define KPCR_VERSION_BLOCK 0x108u      /* KPCR.KdVersionBlock, the same */
 #define VERSION_DATA_LIST 0x20u        /* DBGKD_GET_VERSION64.DebuggerDataList, the same */
@@ -124,18 +124,20 @@ void kda_kdbg_facts(struct kda_kernel *kernel)
 
 /* ---- search of the kernel's data ---- */
 
-struct list_search {
+struct data_search {
     struct kda_kernel *kernel;
     uint64_t base, size;
     struct kda_pe_section sections[KDA_PE_MAX_SECTIONS];
     size_t section_count;
     uint64_t last; /* the qword before the one looked at */
     uint32_t candidates;
+    uint64_t block_va; /* first place that reads as a block */
+    size_t blocks;
 };
 
 /* Is the whole page code or constants by a section header? What no header speaks of is searched:
  * headers may be missing from the image. */
-static bool is_code(const struct list_search *search, uint64_t rva)
+static bool is_code(const struct data_search *search, uint64_t rva)
 {
     for (size_t i = 0; i < search->section_count; i++) {
         const struct kda_pe_section *section = &search->sections[i];
@@ -149,26 +151,46 @@ static bool is_code(const struct list_search *search, uint64_t rva)
 
 /* A list head whose two links name one place inside the kernel, which itself starts with two equal
  * qwords: equal in plain are equal encoded. */
-static bool search_page(struct list_search *search, uint64_t rva, const uint8_t *page)
+static bool try_head(struct data_search *search, uint64_t head_va, uint64_t va)
 {
     struct kda_kernel *kernel = search->kernel;
+    uint64_t flink, blink;
+    return va - search->base < search->size && va % 8 == 0 && va != head_va &&
+           kda_read_u64(kernel, va, &flink) && kda_read_u64(kernel, va + 8, &blink) &&
+           flink == blink && try_block(kernel, va, head_va, KDA_KDBG_LIST);
+}
+
+/* Does it read as a block by itself? The head of its list may be in a page that is missing. */
+static void note_block(struct data_search *search, uint64_t va)
+{
+    uint8_t head[KDA_KDBG_HEAD];
+    struct kda_kdbg_cipher cipher;
+    if (kda_read(search->kernel, va, head, sizeof(head), NULL) != KDA_OK ||
+        kda_le64(head + 0x10) == kda_le64(head + 0x18) ||
+        (kda_kdbg_size(head, search->base) == 0 && !kda_kdbg_solve(head, search->base, 0, &cipher)))
+        return;
+    if (search->blocks++ == 0)
+        search->block_va = va;
+}
+
+static bool search_page(struct data_search *search, uint64_t rva, const uint8_t *page)
+{
     for (size_t off = 0; off < KDA_PAGE_SIZE; off += 8) {
-        uint64_t va = kda_le64(page + off), before = search->last;
-        search->last = va;
-        uint64_t head_va = search->base + rva + off - 8;
-        if (va != before || va - search->base >= search->size || va % 8 != 0 || va == head_va)
+        uint64_t link = kda_le64(page + off), before = search->last;
+        search->last = link;
+        if (link != before || link == 0)
             continue;
-        uint64_t flink, blink;
-        if (search->candidates++ >= MAX_LIST_CANDIDATES)
+        if (search->candidates++ >= MAX_CANDIDATES)
             return false;
-        if (kda_read_u64(kernel, va, &flink) && kda_read_u64(kernel, va + 8, &blink) &&
-            flink == blink && try_block(kernel, va, head_va, KDA_KDBG_LIST))
+        uint64_t va = search->base + rva + off - 8;
+        if (try_head(search, va, link))
             return true;
+        note_block(search, va);
     }
     return false;
 }
 
-static bool search_data(struct list_search *search)
+static bool search_data(struct data_search *search)
 {
     uint8_t page[KDA_PAGE_SIZE];
     for (uint64_t rva = 0; rva < search->size; rva += KDA_PAGE_SIZE) {
@@ -183,10 +205,10 @@ static bool search_data(struct list_search *search)
     return false;
 }
 
-static bool find_by_list(struct kda_kernel *kernel)
+static bool find_in_data(struct kda_kernel *kernel)
 {
     struct kda_pe pe;
-    struct list_search *search = kda_calloc(1, sizeof(*search));
+    struct data_search *search = kda_calloc(1, sizeof(*search));
     kernel->kdbg.no_memory = !search;
     if (!search)
         return false;
@@ -197,7 +219,9 @@ static bool find_by_list(struct kda_kernel *kernel)
         kda_pe_sections(kernel, search->base, &pe, search->sections, &search->section_count,
                         NULL) != KDA_OK)
         search->section_count = 0;
-    bool found = search_data(search);
+    /* Two places that read as a block contradict each other: neither is believed. */
+    bool found = search_data(search) ||
+                 (search->blocks == 1 && try_block(kernel, search->block_va, 0, KDA_KDBG_CONTENT));
     kda_free(search);
     return found;
 }
@@ -207,14 +231,14 @@ enum kda_status kda_kernel_find_kdbg(struct kda_kernel *kernel, struct kda_error
     struct kda_kdbg *kdbg = &kernel->kdbg;
     kdbg->no_memory = false;
     kda_kdbg_facts(kernel);
-    if (kdbg->bytes || (!kdbg->list_searched && find_by_list(kernel)))
+    if (kdbg->bytes || (!kdbg->data_searched && find_in_data(kernel)))
         return KDA_OK;
-    kdbg->list_searched = !kdbg->no_memory; /* lack of memory is no answer to keep */
+    kdbg->data_searched = !kdbg->no_memory; /* lack of memory is no answer to keep */
     if (kdbg->no_memory)
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory finding the debugger block");
     return kda_fail(err, KDA_ABSENT, "kernel",
-                    "no debugger data block: neither the dump header%s nor a list in the "
-                    "kernel's data leads to one of the kernel at 0x%016llx",
+                    "no debugger data block: neither the dump header%s nor a search of its data "
+                    "leads to one of the kernel at 0x%016llx",
                     kernel->layout ? ", the symbols" : "", (unsigned long long)kernel->info.base);
 }
 

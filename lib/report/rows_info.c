@@ -15,7 +15,7 @@ static const char *const dtb_sources[] = {
 static const char *const kdbg_sources[] = {
     [KDA_KDBG_NOT_FOUND] = NULL,  [KDA_KDBG_HEADER] = "header",
     [KDA_KDBG_SYMBOL] = "symbol", [KDA_KDBG_VERSION] = "version_block",
-    [KDA_KDBG_LIST] = "list",
+    [KDA_KDBG_LIST] = "list",     [KDA_KDBG_CONTENT] = "content",
 };
 
 static const char *const kdbg_forms[] = {

@@ -479,6 +479,12 @@ const char *kda_etw_clock_name(uint32_t clock)
     return clock == 1 ? "qpc" : NULL;
 }
 
+enum kda_status kda_kernel_find_kdbg(struct kda_kernel *kernel, struct kda_error *err)
+{
+    (void)kernel;
+    return kda_fail(err, KDA_ABSENT, "kernel", "no debugger data block");
+}
+
 void kda_symbols_store_path(const struct kda_kernel_id *id, char *out, size_t cap)
 {
     (void)snprintf(out, cap, "%s/%02X1/%s", id->pdb_name, id->pdb_guid[0], id->pdb_name);

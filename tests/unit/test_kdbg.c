@@ -97,8 +97,8 @@ static void recovers_every_key(const struct block *b)
         struct keys k = random_keys();
         encode(&k, b->bytes, b->size, coded);
         memset(out, 0xaa, sizeof(out));
-        assert_true(kda_kdbg_decode_keyless(coded, b->size, b->base, i % 2 ? b->head : 0, out,
-                                            &size));
+        assert_true(
+            kda_kdbg_decode_keyless(coded, b->size, b->base, i % 2 ? b->head : 0, out, &size));
         assert_int_equal(size, b->size);
         assert_memory_equal(out, b->bytes, b->size);
         struct kda_kdbg_cipher cipher = kda_kdbg_cipher(k.never, k.always, k.flag_va);
@@ -181,8 +181,8 @@ static void windows_are_not_mistaken(void **unused)
         if (shape == 0)
             memset(w, (int)(next_random() & 0xff), sizeof(w));
         for (size_t off = 0; shape != 0 && off < sizeof(w); off += 8)
-            kda_put_le64(w + off, shape == 1 ? b.base + (next_random() & 0xffffffu)
-                                             : next_random());
+            kda_put_le64(w + off,
+                         shape == 1 ? b.base + (next_random() & 0xffffffu) : next_random());
         struct keys k = random_keys();
         if (shape == 3) {
             size_t shift = 8 + next_random() % 40 * 8;
@@ -327,7 +327,7 @@ static void images_with_and_without_symbols(void **unused)
         assert_int_equal(kda_kernel_find_kdbg(bare.kernel, NULL), KDA_OK);
         const struct kda_kernel_info *x = kda_kernel_info(bare.kernel);
         const struct kda_kernel_info *y = kda_kernel_info(full.kernel);
-        assert_int_equal(x->kdbg_source, samples[i].header ? KDA_KDBG_HEADER : KDA_KDBG_LIST);
+        assert_int_equal(x->kdbg_source, samples[i].header ? KDA_KDBG_HEADER : KDA_KDBG_CONTENT);
         assert_int_equal(y->kdbg_source, samples[i].header ? KDA_KDBG_HEADER : KDA_KDBG_SYMBOL);
         assert_int_equal(x->kdbg_form, samples[i].encoded ? KDA_KDBG_KEYLESS : KDA_KDBG_PLAIN);
         assert_int_equal(y->kdbg_form, samples[i].encoded ? KDA_KDBG_KEYS : KDA_KDBG_PLAIN);
