@@ -11,6 +11,7 @@
 
 #include "alloc.h"
 #include "bytes.h"
+#include "forge.h"
 #include "kda/kernel.h"
 #include "kernel/kdbg.h"
 #include "sample.h"
@@ -360,34 +361,170 @@ static void fields_outside_the_block(void **unused)
     close_sample(&o);
 }
 
+/* ---- generated machines ---- */
+
+struct machine {
+    uint8_t *bytes;
+    size_t size;
+    struct forge *forge;
+    struct kda_image *image;
+    struct kda_kernel *kernel;
+};
+
+static void boot(struct machine *m, const char *scenario)
+{
+    assert_int_equal(forge_build(scenario, &m->forge, NULL), KDA_OK);
+    assert_int_equal(forge_write_memory(m->forge, FORGE_RAW, &m->bytes, &m->size, NULL), KDA_OK);
+    assert_int_equal(kda_image_open_memory(m->bytes, m->size, "m", &m->image, NULL), KDA_OK);
+    assert_int_equal(kda_kernel_open(m->image, NULL, &m->kernel, NULL), KDA_OK);
+}
+
+static void halt(struct machine *m)
+{
+    kda_kernel_close(m->kernel);
+    kda_image_close(m->image);
+    forge_free(m->forge);
+    free(m->bytes);
+}
+
+/* Opens the kernel again, after its memory was changed. */
+static void reboot(struct machine *m)
+{
+    kda_kernel_close(m->kernel);
+    assert_int_equal(kda_kernel_open(m->image, NULL, &m->kernel, NULL), KDA_OK);
+}
+
+/* The byte of a raw image behind a virtual address. */
+static uint8_t *byte_at(struct machine *m, uint64_t va)
+{
+    uint64_t pa;
+    assert_int_equal(kda_translate(m->kernel, kda_kernel_info(m->kernel)->dtb, va, &pa, NULL),
+                     KDA_OK);
+    return m->bytes + pa;
+}
+
+static uint64_t global(const struct machine *m, enum kda_symbol_id id)
+{
+    return forge_truth(m->forge)->base + forge_layout(m->forge)->rva[id];
+}
+
+static void generated_machines(void **unused)
+{
+    (void)unused;
+    static const char *const scenarios[] = {
+        "build 10.0.22000.795\nkdbg encoded\n",
+        "build 10.0.19041.1466\nseed 5\nkdbg encoded\n",
+        "build 10.0.17763.379\nkdbg encoded\nla57 on\n",
+        "build 10.0.14393.4583\nkdbg encoded\n",
+        "build 6.3.9600.19913\nkdbg encoded\n",
+        "build 6.1.7601.24540\nkdbg plain\n",
+    };
+    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+        struct machine m;
+        boot(&m, scenarios[i]);
+        const struct kda_kernel_info *info = kda_kernel_info(m.kernel);
+        const struct forge_truth *truth = forge_truth(m.forge);
+        uint64_t value = 0;
+        assert_int_equal(info->kdbg_va, 0); /* searched only when it is asked for */
+        assert_int_equal(kda_kernel_kdbg_field(m.kernel, 0x330, &value, NULL), KDA_OK);
+        assert_int_equal(value, global(&m, KDA_SYM_EtwpDebuggerData));
+        assert_int_equal(info->kdbg_va, truth->kdbg_va);
+        assert_int_equal(info->kdbg_source, KDA_KDBG_LIST);
+        assert_int_equal(info->kdbg_form, truth->kdbg_encoded ? KDA_KDBG_KEYLESS : KDA_KDBG_PLAIN);
+        halt(&m);
+    }
+}
+
+/* A lost list head leaves the content; a copy of the block makes that ambiguous; wrong keys beside
+ * known symbols do not stop the decoding. */
+static void damaged_machines(void **unused)
+{
+    (void)unused;
+    struct machine m;
+    struct kda_error err;
+    boot(&m, "build 10.0.22000.795\nkdbg encoded\n");
+    uint64_t block = global(&m, KDA_SYM_KdDebuggerDataBlock);
+    memset(byte_at(&m, global(&m, KDA_SYM_KdpDebuggerDataListHead)), 0, 16);
+    reboot(&m);
+    assert_int_equal(kda_kernel_find_kdbg(m.kernel, NULL), KDA_OK);
+    assert_int_equal(kda_kernel_info(m.kernel)->kdbg_source, KDA_KDBG_CONTENT);
+    assert_int_equal(kda_kernel_info(m.kernel)->kdbg_va, block);
+
+    memset(byte_at(&m, global(&m, KDA_SYM_KiWaitAlways)), 0x55, 8);
+    reboot(&m);
+    assert_int_equal(kda_kernel_load_symbols(m.kernel, NULL), KDA_OK);
+    assert_int_equal(kda_kernel_info(m.kernel)->kdbg_source, KDA_KDBG_SYMBOL);
+    assert_int_equal(kda_kernel_info(m.kernel)->kdbg_form, KDA_KDBG_KEYLESS);
+
+    memcpy(byte_at(&m, block & ~(uint64_t)0xfff), byte_at(&m, block), 0x40);
+    reboot(&m);
+    assert_int_equal(kda_kernel_find_kdbg(m.kernel, &err), KDA_ABSENT);
+    assert_int_equal(kda_kernel_info(m.kernel)->kdbg_va, 0);
+    assert_non_null(strstr(err.text, "no debugger data block"));
+    uint64_t value = 9;
+    assert_int_equal(kda_kernel_kdbg_field(m.kernel, 0x330, &value, &err), KDA_ABSENT);
+    assert_int_equal(value, 9);
+    halt(&m);
+}
+
+/* Through the version block when nothing else leads to the block. */
+static void version_block_leads_to_it(void **unused)
+{
+    (void)unused;
+    struct machine m;
+    boot(&m, "build 10.0.22000.795\nkdbg encoded\n");
+    uint64_t head = global(&m, KDA_SYM_KdpDebuggerDataListHead);
+    uint64_t block = global(&m, KDA_SYM_KdDebuggerDataBlock);
+    uint64_t version = global(&m, KDA_SYM_KdVersionBlock);
+    /* The block and its head move to where no symbol says; only the version block knows. */
+    uint64_t moved = (block & ~(uint64_t)0xfff) + 0x800, other = head + 0x20;
+    struct keys k = {kda_le64(byte_at(&m, global(&m, KDA_SYM_KiWaitNever))),
+                     kda_le64(byte_at(&m, global(&m, KDA_SYM_KiWaitAlways))),
+                     global(&m, KDA_SYM_KdpDataBlockEncoded)};
+    uint8_t links[16];
+    kda_put_le64(links, other);
+    kda_put_le64(links + 8, other);
+    memmove(byte_at(&m, moved), byte_at(&m, block), 0x380);
+    encode(&k, links, 16, byte_at(&m, moved));
+    memset(byte_at(&m, block), 0, 16);
+    memset(byte_at(&m, head), 0, 16);
+    memset(byte_at(&m, block + 0x18), 0, 8);
+    kda_put_le64(byte_at(&m, other), moved);
+    kda_put_le64(byte_at(&m, other + 8), moved);
+    kda_put_le64(byte_at(&m, version + 0x20), other);
+    reboot(&m);
+    assert_int_equal(kda_kernel_load_symbols(m.kernel, NULL), KDA_OK);
+    assert_int_equal(kda_kernel_info(m.kernel)->kdbg_source, KDA_KDBG_VERSION);
+    assert_int_equal(kda_kernel_info(m.kernel)->kdbg_va, moved);
+    assert_int_equal(kda_kernel_info(m.kernel)->kdbg_form, KDA_KDBG_KEYS);
+    halt(&m);
+}
+
 #ifdef KDA_FAULT_INJECTION
 /* Every failing call on the way leaves an honest answer: the block, lack of memory, or the read
  * that failed; never another block. */
 static void failing_calls(void **unused)
 {
     (void)unused;
-    struct open_image o;
-    if (!open_sample("win10-19041.1466-encoded-kdbg.raw", &o))
-        skip();
-    close_sample(&o);
-    uint64_t n = 1;
-    for (bool fired = true; fired; n++) {
+    struct machine m;
+    boot(&m, "build 10.0.19041.1466\nkdbg encoded\n");
+    bool fired = true;
+    uint64_t n = 0;
+    while (fired) {
         struct kda_error err = {0};
         uint64_t value = 0;
-        assert_true(open_sample("win10-19041.1466-encoded-kdbg.raw", &o));
-        kda_fault_arm(n);
-        enum kda_status status = kda_kernel_kdbg_field(o.kernel, 0x18, &value, &err);
+        reboot(&m);
+        kda_fault_arm(++n);
+        enum kda_status status = kda_kernel_kdbg_field(m.kernel, 0x18, &value, &err);
         fired = kda_fault_fired();
         kda_fault_arm(0);
         if (status == KDA_OK)
-            assert_int_equal(value, kda_kernel_info(o.kernel)->base);
+            assert_int_equal(value, forge_truth(m.forge)->base);
         else
             assert_true(fired && err.text[0] && value == 0);
-        close_sample(&o);
-        if (n > 40) /* the rest are reads of single pages, each like the other */
-            break;
     }
     assert_true(n > 5);
+    halt(&m);
 }
 #endif
 
@@ -400,6 +537,9 @@ int main(void)
         cmocka_unit_test(real_bytes_are_not_mistaken),
         cmocka_unit_test(size_field_is_checked),
         cmocka_unit_test(short_input),
+        cmocka_unit_test(generated_machines),
+        cmocka_unit_test(damaged_machines),
+        cmocka_unit_test(version_block_leads_to_it),
         cmocka_unit_test(images_with_and_without_symbols),
         cmocka_unit_test(fields_outside_the_block),
 #ifdef KDA_FAULT_INJECTION
