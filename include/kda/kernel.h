@@ -105,7 +105,7 @@ uint64_t kda_symbol_va(const struct kda_kernel *kernel, enum kda_symbol_id symbo
 uint32_t kda_field_offset(const struct kda_kernel *kernel, enum kda_field_id field);
 
 /* An integer field (1..8 bytes, bit fields included) of the object at `object`, zero-extended.
- * KDA_NO_SYMBOL if the layout lacks it. */
+ * KDA_NO_SYMBOL if the layout lacks it or does not know its size. */
 KDA_MUST_CHECK enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object,
                                               enum kda_field_id field, uint64_t *ret,
                                               struct kda_error *err);
