@@ -167,9 +167,9 @@ static void put_kernel(struct kda_row *row, const struct kda_kernel_info *kernel
     put_kernel_id(row, &kernel->id);
     if (kernel->kdbg_va) {
         kda_put_hex(row, "kdbg", kernel->kdbg_va);
+        kda_put_text(row, "kdbg_state", kdbg_forms[kernel->kdbg_form]);
         kda_put_uint(row, "kdbg_size", kernel->kdbg_size);
         kda_put_text(row, "kdbg_source", kdbg_sources[kernel->kdbg_source]);
-        kda_put_text(row, "kdbg_state", kdbg_forms[kernel->kdbg_form]);
     }
 }
 
