@@ -39,9 +39,9 @@ enum forge_format {
     FORGE_FORMATS
 };
 
-/* What a provider registration or a session may be checked against. Fields above the line in each
- * record are wishes from the scenario, those below are results of the build. A va of 0 = does not
- * exist in this build or scenario. */
+/* The records: what the scenario asked for, then (from the first address on) what the build made
+ * of it. An address of 0 = does not exist in this build or scenario. `readable`: all pages of the
+ * object itself are in the image. Texts are as a reader must show them. */
 struct forge_module {
     const char *name, *path;
     uint32_t size, timestamp;
