@@ -184,6 +184,10 @@ struct forge_truth {
     size_t reg_count;
     struct forge_hole_page *holes;
     size_t hole_count;
+    /* What hostile lines put into logger slots: a reader cannot tell these from sessions whose
+     * memory is missing. */
+    uint64_t wild_slots[16];
+    size_t wild_slot_count;
     size_t hostile_count; /* lies told on purpose: facts above are what was there before */
 };
 
