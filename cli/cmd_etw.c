@@ -76,15 +76,10 @@ int cli_run_processes(struct cli *cli)
                : err.status == KDA_NO_SYMBOL                               ? CLI_SYMBOLS
                                                                            : CLI_INTERNAL;
     }
-    /* Only the ETW model knows the state address that names a server silo. */
-    bool silos = cli->options.silo != NULL;
-    for (size_t i = 0; i < count && !silos; i++)
-        silos = processes[i].server_silo != 0;
-    if (silos && kda_etw_map(cli->kernel, &cli->etw, &err) != KDA_OK) {
-        if (cli->options.silo) {
-            cli_error_of(&err);
-            return CLI_INCOMPLETE;
-        }
+    /* The rows name a silo by its ETW state; without one they leave the silo out. */
+    if (kda_etw_map_silos(cli->kernel, &cli->etw, &err) != KDA_OK && cli->options.silo) {
+        cli_error_of(&err);
+        return CLI_INCOMPLETE;
     }
     cli_phase(cli, "processes_us");
     code = cli_pick(cli, NULL, NULL, &selection);

@@ -24,6 +24,13 @@ static void meet_gaps(struct cli *cli)
     cli_phase(cli, "etw_us");
 }
 
+/* The text view shows the reason as a line of its own; saying it twice would not help. */
+static void say(const struct cli *cli, const struct kda_error *err)
+{
+    if (!cli_is_text(cli) || cli->options.output)
+        cli_error_of(err);
+}
+
 int cli_run_info(struct cli *cli)
 {
     struct kda_error kernel_err, symbols_err;
@@ -36,14 +43,14 @@ int cli_run_info(struct cli *cli)
         code = cli_open_kernel(cli, &kernel_err);
         if (code != CLI_DONE) {
             facts.kernel_missing = kernel_err.text;
-            cli_error_of(&kernel_err);
+            say(cli, &kernel_err);
         }
     }
     if (cli->kernel) {
         code = cli_load_symbols(cli, &symbols_err);
         if (code != CLI_DONE) {
             facts.symbols_missing = symbols_err.text;
-            cli_error_of(&symbols_err);
+            say(cli, &symbols_err);
         } else {
             meet_gaps(cli);
         }

@@ -230,6 +230,9 @@ static void show_statistics(const struct cli *cli)
     if (cli->kernel)
         (void)fprintf(stderr, "stat pages_touched %llu\n",
                       (unsigned long long)kda_kernel_pages_touched(cli->kernel));
+    if (cli->etw)
+        (void)fprintf(stderr, "stat pages_floor %llu\n",
+                      (unsigned long long)kda_etw_footprint(cli->etw));
     (void)fprintf(stderr, "stat peak_kib %llu\n", (unsigned long long)term_peak_kib());
 }
 

@@ -56,7 +56,7 @@ static size_t distance(const char *a, const char *b)
     size_t rows[3][WORD_MAX + 1];
     size_t size_a = strlen(a), size_b = strlen(b);
     if (size_a > WORD_MAX || size_b > WORD_MAX)
-        return WORD_MAX;
+        return SIZE_MAX;
     size_t *before = rows[0], *last = rows[1], *row = rows[2];
     for (size_t j = 0; j <= size_b; j++)
         last[j] = j;
@@ -88,7 +88,10 @@ void cli_suggest(struct cli_suggestion *suggestion, const char *word, const char
     size_t edits = distance(word, candidate);
     /* A prefix is what people type when they expect it to be enough. */
     size_t size = strlen(word);
-    if (size >= 2 && strncmp(word, candidate, size) == 0)
+    size_t same = 0;
+    while (same < size && lower(word[same]) == lower(candidate[same]))
+        same++;
+    if (size >= 2 && same == size)
         edits = 1;
     size_t most = size <= 4 ? 1 : size / 3 + 1;
     if (edits <= most && (!suggestion->best || edits < suggestion->distance)) {

@@ -87,6 +87,7 @@ struct kda_etw_consumer {
     const char *image;   /* NULL = unknown */
     uint64_t handle;     /* value in the owner's table */
     uint64_t handle_pid; /* owner of that table */
+    uint64_t handle_va;  /* entry in that table */
     uint32_t flags;
     uint64_t buffers_lost;
 };
@@ -173,12 +174,12 @@ struct kda_etw_registration {
     uint64_t guid_entry, group_entry; /* back pointers, 0 = none */
     uint64_t process_va;
     uint64_t pid;
-    const char *process; /* "" = unknown */
-    uint64_t callback;   /* 0 = none */
-    const char *module;  /* driver that holds the callback, or NULL */
-    uint64_t handle, handle_pid;
-    const char *traits_name;     /* from the registration's traits, or NULL */
-    const uint8_t *traits_group; /* group GUID from the traits, or NULL */
+    const char *process;                    /* "" = unknown */
+    uint64_t callback;                      /* 0 = none */
+    const char *module;                     /* driver that holds the callback, or NULL */
+    uint64_t handle, handle_pid, handle_va; /* value, owner and place of the handle */
+    const char *traits_name;                /* from the registration's traits, or NULL */
+    const uint8_t *traits_group;            /* group GUID from the traits, or NULL */
 };
 
 /* Ways a provider entry was found; bits. */

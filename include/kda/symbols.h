@@ -129,7 +129,11 @@ struct kda_download_options {
 /* Fetches the PDB of `id` and verifies GUID and age before it is put in place; an existing good
  * file is never replaced by a bad one. *path receives the file's place (caller frees with
  * kda_symbols_free_path). Errors: KDA_UNSUPPORTED (built without libcurl), KDA_ABSENT (no server
- * has it; text lists what was asked), KDA_IO, KDA_BAD_DATA, KDA_CANCELLED, KDA_USAGE. */
+ * has it; text lists what was asked), KDA_IO, KDA_BAD_DATA, KDA_LIMIT, KDA_NO_MEMORY,
+ * KDA_CANCELLED (the part that came is kept; the next call goes on from it), KDA_USAGE.
+ * Threads: each call starts and ends libcurl's global state; with a libcurl before 7.84 only one
+ * thread of the process may be in here, or using libcurl, at a time. Reads the proxy variables,
+ * XDG_CACHE_HOME and HOME. Source: Microsoft symbol store layout ("SymSrv", "SymStore"). */
 KDA_MUST_CHECK enum kda_status kda_symbols_download(const struct kda_kernel_id *id,
                                                     const struct kda_download_options *options,
                                                     char **path, struct kda_error *err);

@@ -106,6 +106,25 @@ size_t kda_utf8_valid_prefix(const char *text, size_t size)
     return pos;
 }
 
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool kda_starts_nocase(const char *text, const char *start)
+{
+    for (; *start; text++, start++) {
+        if (lower(*text) != lower(*start))
+            return false;
+    }
+    return true;
+}
+
+bool kda_same_nocase(const char *a, const char *b)
+{
+    return strlen(a) == strlen(b) && kda_starts_nocase(a, b);
+}
+
 void kda_guid_text(const uint8_t guid[16], char out[KDA_GUID_TEXT])
 {
     (void)snprintf(out, KDA_GUID_TEXT, "{%08x-%04x-%04x-%02x%02x-%02x%02x%02x%02x%02x%02x}",

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #define KDA_GUID_TEXT 39 /* "{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}" and NUL */
-#define KDA_TIME_TEXT 48 /* "2026-11-29T22:51:05.1234567Z", NUL, and room the compiler can prove   \
-                          */
+/* "2026-11-29T22:51:05.1234567Z", NUL, and room the compiler can prove. */
+#define KDA_TIME_TEXT 48
 
 /* Bytes of UTF-8 that `units` UTF-16 units can need, without NUL. */
 #define KDA_UTF8_MAX(units) ((size_t)(units)*3)
@@ -26,6 +26,10 @@ size_t kda_latin1_to_utf8(const void *bytes, size_t size, char *out, size_t cap)
 
 /* Length of the longest valid UTF-8 prefix of `text`. */
 size_t kda_utf8_valid_prefix(const char *text, size_t size);
+
+/* Same text when ASCII letters of either case are equal, whatever the locale. */
+bool kda_same_nocase(const char *a, const char *b);
+bool kda_starts_nocase(const char *text, const char *start);
 
 /* 16 bytes in memory order (little-endian Data1..3) to lower-case text with braces. */
 void kda_guid_text(const uint8_t guid[16], char out[KDA_GUID_TEXT]);

@@ -13,7 +13,8 @@ struct handle_scan {
 };
 
 static void note_handle(const struct handle_scan *scan, const struct kda_handle *handle,
-                        uint64_t object_process, bool *has, uint64_t *value, uint64_t *pid)
+                        uint64_t object_process, bool *has, uint64_t *value, uint64_t *pid,
+                        uint64_t *entry_va)
 {
     /* A duplicated handle shows up in several tables; the owner's own wins. */
     if (*has && scan->owner->va != object_process)
@@ -21,6 +22,7 @@ static void note_handle(const struct handle_scan *scan, const struct kda_handle 
     *has = true;
     *value = handle->value;
     *pid = scan->owner->pid;
+    *entry_va = handle->entry_va;
 }
 
 static void on_consumer(struct handle_scan *scan, const struct kda_handle *handle)
@@ -29,7 +31,7 @@ static void on_consumer(struct handle_scan *scan, const struct kda_handle *handl
         kda_etw_consumer(scan->etw, handle->object, KDA_CONSUMER_HANDLE, NULL);
     if (consumer)
         note_handle(scan, handle, consumer->process_va, &consumer->has_handle, &consumer->handle,
-                    &consumer->handle_pid);
+                    &consumer->handle_pid, &consumer->handle_va);
 }
 
 static void on_registration(struct handle_scan *scan, const struct kda_handle *handle)
@@ -37,8 +39,8 @@ static void on_registration(struct handle_scan *scan, const struct kda_handle *h
     struct kda_etw_registration *reg =
         kda_etw_registration(scan->etw, handle->object, KDA_REG_HANDLE);
     if (reg)
-        note_handle(scan, handle, reg->process_va, &reg->has_handle, &reg->handle,
-                    &reg->handle_pid);
+        note_handle(scan, handle, reg->process_va, &reg->has_handle, &reg->handle, &reg->handle_pid,
+                    &reg->handle_va);
 }
 
 static bool on_handle(void *context, const struct kda_handle *handle)

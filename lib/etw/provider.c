@@ -233,7 +233,9 @@ static void name_provider(struct kda_etw *etw, struct kda_etw_provider *provider
             provider->has_group = true;
         }
     }
-    if (!provider->name && provider->has_guid)
+    /* The table names providers; a group GUID in it belongs to whoever listed it. */
+    bool group = provider->has_type && provider->type == KDA_ETW_GROUP;
+    if (!provider->name && provider->has_guid && !group)
         provider->name = kda_provider_name(provider->guid);
 }
 

@@ -18,8 +18,8 @@ enum {
     OFF_BITMAP = 0x2038,
 };
 
-/* 64 TiB of physical memory; its bitmap has 2 GiB and must be in the file before it is read. */
-#define MAX_BITS ((uint64_t)1 << 34)
+/* 16 TiB of physical memory; its bitmap has 512 MiB and must be in the file before it is read. */
+#define MAX_BITS ((uint64_t)1 << 32)
 
 #define WORD_BITS 64u
 #define WORDS_PER_BLOCK 8u
@@ -75,8 +75,8 @@ static enum kda_status probe(struct kda_image *image, struct kda_error *err)
 static enum kda_status check_bounds(struct kda_image *image, const uint8_t *section,
                                     struct bitmap *map, struct kda_error *err)
 {
-    map->first_page = kda_le64(section + OFF_FIRST_PAGE - KDA_DMP_HEADER);
-    map->bits = kda_le64(section + OFF_BITS - KDA_DMP_HEADER);
+    map->first_page = kda_le64(section + (OFF_FIRST_PAGE - KDA_DMP_HEADER));
+    map->bits = kda_le64(section + (OFF_BITS - KDA_DMP_HEADER));
     uint64_t size = kda_file_size(image->file);
     if (map->bits > MAX_BITS)
         return kda_fail_at(err, KDA_LIMIT, "image", OFF_BITS,
@@ -184,15 +184,19 @@ static void forget_from(struct bitmap *map, uint64_t n)
     map->bits = at;
 }
 
-/* Does the page look like a table that maps itself, as a Windows page-table root does? */
-static bool is_root(const uint8_t *page, uint64_t pfn)
+/* Could this be a page-table root: do all present entries lead to memory of this machine? */
+static bool is_root(const struct bitmap *map, const uint8_t *page)
 {
-    for (size_t i = 0x100; i < 0x200; i++) {
+    size_t present = 0;
+    for (size_t i = 0; i < KDA_PAGE_SIZE / 8; i++) {
         uint64_t entry = kda_le64(page + 8 * i);
-        if ((entry & 1) && (entry & (KDA_MAX_PA - 1)) / KDA_PAGE_SIZE == pfn)
-            return true;
+        if (!(entry & 1))
+            continue;
+        if ((entry & (KDA_MAX_PA - 1)) / KDA_PAGE_SIZE >= (uint64_t)map->word_count * WORD_BITS)
+            return false;
+        present++;
     }
-    return false;
+    return present > 0;
 }
 
 static bool is_zero(const uint8_t *page)
@@ -202,7 +206,7 @@ static bool is_zero(const uint8_t *page)
 
 /*
  * A live dump whose data is too short was either cut or written with compressed pages. In a
- * compressed one the page-table root is not where the bitmap says.
+ * compressed one something else stands where the bitmap says that the page-table root is.
  * Source: SysDbgGetLiveKernelDump, flag CompressMemoryPagesData; no public description of the
  * compressed form is known.
  */
@@ -218,7 +222,7 @@ static enum kda_status check_compressed(struct kda_image *image, const struct bi
                                               page, sizeof(page), err);
     if (status != KDA_OK)
         return status;
-    if (is_zero(page) || is_root(page, pfn))
+    if (is_zero(page) || is_root(map, page))
         return KDA_OK;
     return kda_fail(err, KDA_UNSUPPORTED, "image",
                     "a live dump with compressed pages: its data is shorter than its %llu pages "
@@ -273,7 +277,7 @@ static enum kda_status open_map(struct kda_image *image, struct bitmap *map, str
     if (map->present == 0)
         return kda_fail_at(err, KDA_BAD_DATA, "image", OFF_BITMAP,
                            "the page bitmap says that no page is in this dump");
-    uint64_t stated = kda_le64(section + OFF_PRESENT - KDA_DMP_HEADER);
+    uint64_t stated = kda_le64(section + (OFF_PRESENT - KDA_DMP_HEADER));
     if (stated != map->present)
         kda_image_warn(image, "the header counts %llu pages, the page bitmap %llu",
                        (unsigned long long)stated, (unsigned long long)map->present);

@@ -55,8 +55,8 @@ static enum kda_status read_list_header(struct kda_image *image, struct list *li
         kda_file_read_at(image->file, KDA_DMP_HEADER, bytes, sizeof(bytes), err);
     if (status != KDA_OK)
         return status;
-    uint64_t size = kda_le64(bytes + OFF_METADATA_SIZE - KDA_DMP_HEADER);
-    uint64_t first = kda_le64(bytes + OFF_FIRST_PAGE - KDA_DMP_HEADER);
+    uint64_t size = kda_le64(bytes + (OFF_METADATA_SIZE - KDA_DMP_HEADER));
+    uint64_t first = kda_le64(bytes + (OFF_FIRST_PAGE - KDA_DMP_HEADER));
     if (first < OFF_RANGES || first > kda_file_size(image->file))
         return kda_fail_at(err, KDA_BAD_DATA, "image", OFF_FIRST_PAGE,
                            "first page at 0x%llx, but the page ranges begin at 0x%x and the file "
@@ -73,7 +73,7 @@ static enum kda_status read_list_header(struct kda_image *image, struct list *li
         list->end = size + OFF_METADATA;
     list->total = UINT64_MAX;
     if (image->info.dump_type == KDA_DMP_RDMP_FULL)
-        list->total = kda_le64(bytes + OFF_TOTAL_PAGES - KDA_DMP_HEADER);
+        list->total = kda_le64(bytes + (OFF_TOTAL_PAGES - KDA_DMP_HEADER));
     return KDA_OK;
 }
 

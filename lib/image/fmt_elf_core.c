@@ -80,9 +80,11 @@ static enum kda_status read_header(struct kda_image *image, struct elf *elf, str
                            PHDR_SIZE);
     if (elf->count == PN_XNUM) {
         uint8_t info[4];
-        uint64_t at;
-        if (!kda_add64(kda_le64(h + 40), 44, &at))
-            at = UINT64_MAX;
+        uint64_t sections = kda_le64(h + 40), at;
+        if (sections < EHDR_SIZE || !kda_add64(sections, 44, &at))
+            return kda_fail_at(err, KDA_BAD_DATA, "image", 40,
+                               "the count of ELF program headers should stand in section 0, but "
+                               "there is none");
         enum kda_status status = kda_file_read_at(image->file, at, info, sizeof(info), err);
         if (status != KDA_OK)
             return status;

@@ -132,6 +132,8 @@ static enum kda_status open_vmem(struct kda_image *image, struct kda_error *err)
     if (!state)
         return kda_fail(err, KDA_NO_MEMORY, "image", "out of memory");
     enum kda_status status = open_beside(kda_file_name(image->file), state_endings, &file, err);
+    if (status == KDA_ABSENT)
+        status = kda_fail(err, KDA_IO, "image", "its state file can no longer be opened");
     if (status == KDA_OK)
         status = kda_vmware_read_state(file, state, err);
     if (status != KDA_OK) {

@@ -130,8 +130,9 @@ static enum kda_status open_format(struct kda_image *image, struct kda_error *er
     if (status != KDA_OK)
         return status;
     if (!formats[row].readable)
-        return kda_fail(err, KDA_UNSUPPORTED, "image", "this is a %s file, which is not read: %s",
-                        formats[row].title, formats[row].advice);
+        return kda_fail(err, KDA_UNSUPPORTED, "image",
+                        "recognised as %s, which is not read here: %s", formats[row].title,
+                        formats[row].advice);
     image->ops = format_ops[row];
     image->info.format = formats[row].name;
     image->info.title = formats[row].title;

@@ -19,12 +19,12 @@
       "guest")                                                                                     \
     X(hiberfil, "hiberfil", "Windows hibernation file",                                            \
       "convert it to a raw image with a hibernation file converter first")                         \
-    X(aff4, "aff4", "AFF4 or ZIP",                                                                 \
+    X(aff4, "aff4", "AFF4 or ZIP archive",                                                         \
       "extract the memory first: for an AFF4 image with \"winpmem -e */PhysicalMemory -o "         \
       "memory.raw FILE\", for another archive by unpacking it")                                    \
-    X(ewf, "ewf", "EWF (EnCase, .E01)",                                                            \
+    X(ewf, "ewf", "EWF image (EnCase, .E01)",                                                      \
       "export it to a raw image first: ewfexport -f raw -t memory FILE")                           \
-    X(kdump, "kdump", "kdump-compressed (makedumpfile)",                                           \
+    X(kdump, "kdump", "kdump-compressed dump (makedumpfile)",                                      \
       "write an ELF core instead (QEMU: dump-guest-memory without a kdump format)")                \
     X(qemu_stream, "qemu-migration", "QEMU migration stream or savevm (QEVM)",                     \
       "write an ELF core instead with dump-guest-memory")                                          \
@@ -36,14 +36,14 @@
       "convert it first: avml-convert FILE memory.lime")                                           \
     X(elf_other, "elf", "ELF program or library",                                                  \
       "only ELF cores of a whole 64-bit machine hold its memory")                                  \
-    X(vhd, "vhd", "VHD or VHDX disk", NOT_MEMORY)                                                  \
-    X(vmdk, "vmdk", "VMDK disk", NOT_MEMORY)                                                       \
-    X(qcow2, "qcow2", "QCOW2 disk", NOT_MEMORY)                                                    \
-    X(vdi, "vdi", "VirtualBox disk (.vdi)", NOT_MEMORY)                                            \
-    X(gzip, "gzip", "gzip compressed", UNPACK_FIRST)                                               \
-    X(bzip2, "bzip2", "bzip2 compressed", UNPACK_FIRST)                                            \
-    X(xz, "xz", "xz compressed", UNPACK_FIRST)                                                     \
-    X(zstd, "zstd", "zstd compressed", UNPACK_FIRST)                                               \
+    X(vhd, "vhd", "VHD or VHDX disk image", NOT_MEMORY)                                            \
+    X(vmdk, "vmdk", "VMDK disk image", NOT_MEMORY)                                                 \
+    X(qcow2, "qcow2", "QCOW2 disk image", NOT_MEMORY)                                              \
+    X(vdi, "vdi", "VirtualBox disk image (.vdi)", NOT_MEMORY)                                      \
+    X(gzip, "gzip", "gzip-compressed file", UNPACK_FIRST)                                          \
+    X(bzip2, "bzip2", "bzip2-compressed file", UNPACK_FIRST)                                       \
+    X(xz, "xz", "xz-compressed file", UNPACK_FIRST)                                                \
+    X(zstd, "zstd", "zstd-compressed file", UNPACK_FIRST)                                          \
     X(sevenzip, "7z", "7-Zip archive", UNPACK_FIRST)
 
 #define KDA_X(id, name, title, advice) extern const struct kda_image_ops kda_fmt_##id;

@@ -58,9 +58,11 @@ void kda_vmware_state_deinit(struct kda_vmware_state *state)
 
 static enum kda_status damaged(struct kda_error *err, uint64_t off)
 {
-    return kda_fail_at(err, KDA_BAD_DATA, "image", off,
-                       "the VMware state file is damaged at 0x%llx: a tag runs past the end",
-                       (unsigned long long)off);
+    return kda_fail_at(
+        err, KDA_BAD_DATA, "image", off,
+        "the VMware state file is damaged at 0x%llx: what should stand there is past its "
+        "end",
+        (unsigned long long)off);
 }
 
 /* Reads the tag at *off and moves *off to the next one. */
@@ -105,6 +107,8 @@ static enum kda_status walk_tags(struct walk *walk, uint64_t off, uint64_t size,
                                  struct kda_error *err)
 {
     uint64_t file_size = kda_file_size(walk->file), end;
+    if (off > file_size)
+        return damaged(err, off);
     if (size == 0 || !kda_add64(off, size, &end) || end > file_size)
         end = file_size;
     for (unsigned n = 0; off < end; n++) {

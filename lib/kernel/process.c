@@ -110,6 +110,8 @@ static bool on_cid(void *context, const struct kda_handle *handle)
     if (!known && type != scan->process_type)
         return true;
     struct kda_process *process = record(scan, handle->object, KDA_FOUND_CID);
+    if (process)
+        process->cid_va = handle->entry_va;
     if (process && !process->has_pid) {
         process->pid = handle->value;
         process->has_pid = true;

@@ -219,18 +219,16 @@ static bool wanted(struct kda_map *map, const struct kda_etw_session *session)
 {
     if (!kda_selects_session(map->selection, session))
         return false;
-    const char *grep = map->report->options.grep;
-    if (!grep)
+    if (!map->report->options.grep)
         return true;
-    struct kda_row *row = kda_report_row(map->report, KDA_ROW_SESSION);
-    kda_build_session(row, session);
-    if (kda_row_contains(row, grep))
+    kda_build_session(kda_report_row(map->report, KDA_ROW_SESSION), session);
+    if (kda_report_wants(map->report))
         return true;
     for (size_t i = 0; i < map->provider_count; i++) {
         if (!kda_provider_enabled_for(map->providers[i], session))
             continue;
         kda_build_provider(kda_report_row(map->report, KDA_ROW_PROVIDER), map->providers[i]);
-        if (kda_row_contains(row, grep))
+        if (kda_report_wants(map->report))
             return true;
     }
     return false;

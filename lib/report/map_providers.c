@@ -262,9 +262,8 @@ static bool grep_hits(struct kda_map *map, const struct kda_etw_provider *p)
 {
     if (!map->report->options.grep)
         return true;
-    struct kda_row *row = kda_report_row(map->report, KDA_ROW_PROVIDER);
-    kda_build_provider(row, p);
-    return kda_row_contains(row, map->report->options.grep);
+    kda_build_provider(kda_report_row(map->report, KDA_ROW_PROVIDER), p);
+    return kda_report_wants(map->report);
 }
 
 void kda_map_orphans(struct kda_map *map)

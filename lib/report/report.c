@@ -126,16 +126,23 @@ struct kda_row *kda_report_row(struct kda_report *report, enum kda_row_kind kind
     return &report->row;
 }
 
+bool kda_report_wants(struct kda_report *report)
+{
+    if (report->row.failed)
+        kda_report_fail(report, KDA_NO_MEMORY);
+    return !report->row.failed &&
+           (!report->options.grep || kda_row_contains(&report->row, report->options.grep));
+}
+
 void kda_report_emit(struct kda_report *report)
 {
     const struct kda_row *row = &report->row;
-    if (row->failed)
-        kda_report_fail(report, KDA_NO_MEMORY);
+    bool wanted = kda_report_wants(report);
     if (report->status != KDA_OK)
         return;
     /* What is missing is never filtered away: an answer that looks complete would be a lie. */
     if (row->kind != KDA_ROW_GAP) {
-        if (report->options.grep && !kda_row_contains(row, report->options.grep))
+        if (!wanted)
             return;
         if (report->options.limit && report->counts[row->kind] >= report->options.limit) {
             report->skipped++;

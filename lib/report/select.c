@@ -103,31 +103,15 @@ void kda_report_providers(struct kda_report *report, const struct kda_etw *etw,
             kda_report_provider(report, providers[i]);
 }
 
-/* A process names its silo by the silo's job; the rows name a silo by its ETW state. */
-static const struct kda_etw_silo *silo_of_job(const struct kda_etw *etw, uint64_t job)
-{
-    size_t count = 0;
-    const struct kda_etw_silo *silos = etw ? kda_etw_silos(etw, &count) : NULL;
-    for (size_t i = 0; i < count; i++)
-        if (job == 0 ? silos[i].host : silos[i].job == job)
-            return &silos[i];
-    return NULL;
-}
-
 void kda_report_processes(struct kda_report *report, const struct kda_process *processes,
                           size_t count, const struct kda_etw *etw,
                           const struct kda_selection *selection)
 {
     for (size_t i = 0; i < count && !kda_report_failed(report); i++) {
         const struct kda_process *process = &processes[i];
-        const struct kda_etw_silo *silo = silo_of_job(etw, process->server_silo);
+        const struct kda_etw_silo *silo = etw ? kda_etw_silo_of_process(etw, process) : NULL;
         if (selection && selection->silo && silo != selection->silo)
             continue;
-        const char *label = silo ? silo->label : NULL;
-        if (!process->readable)
-            label = NULL;
-        else if (!label && process->server_silo == 0)
-            label = "host";
-        kda_report_process(report, process, label);
+        kda_report_process(report, process, silo ? silo->label : NULL);
     }
 }

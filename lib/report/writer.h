@@ -103,6 +103,8 @@ void kda_cell_item(const struct kda_row *row, const struct kda_token *item,
 /* Starts the report's row; kda_report_emit applies grep and limit and writes it. */
 struct kda_row *kda_report_row(struct kda_report *report, enum kda_row_kind kind);
 void kda_report_emit(struct kda_report *report);
+/* Does grep let the row through? Fails the report if the row could not be built. */
+bool kda_report_wants(struct kda_report *report);
 
 /* Builders, apart from their emitters so that the map view can ask grep about an object. */
 void kda_build_session(struct kda_row *row, const struct kda_etw_session *session);

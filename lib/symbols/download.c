@@ -137,11 +137,12 @@ static bool store_url(const struct asked *asked, const struct spelling *s, bool 
     return kda_remote_url(asked->root, parts, 4, out, KDA_URL_MAX);
 }
 
-static enum kda_status refuse_pointer(struct asked *asked, const char *fmt, const char *text)
+static enum kda_status refuse_pointer(struct asked *asked, const char *place, const char *why)
 {
     if (asked->problem.status != KDA_OK)
         return KDA_ABSENT;
-    return kda_fail(&asked->problem, KDA_ABSENT, "symbols", fmt, text);
+    return kda_fail(&asked->problem, KDA_ABSENT, "symbols",
+                    "the server points to \"%.200s\", which %s", place, why);
 }
 
 /* file.ptr: the server says where the file is. Only the web is followed: a path on this machine or
@@ -163,20 +164,19 @@ static enum kda_status follow_pointer(struct job *job, struct asked *asked, cons
     case KDA_POINTER_NONE:
         return KDA_ABSENT;
     case KDA_POINTER_MESSAGE:
-        return refuse_pointer(asked, "the server says: %.200s", place);
+        if (asked->problem.status == KDA_OK)
+            (void)kda_fail(&asked->problem, KDA_ABSENT, "symbols", "the server says:%.200s", place);
+        return KDA_ABSENT;
     case KDA_POINTER_FOREIGN:
-        return refuse_pointer(asked, "the server points to \"%.200s\", which is not followed",
-                              place);
+        return refuse_pointer(asked, place, "is not followed");
     case KDA_POINTER_URL:
     case KDA_POINTER_RELATIVE:
         break;
     }
-    bool downgrade = kda_remote_is_https(url);
     if (!kda_fetch_resolve(url, place, next, sizeof(next)))
-        return refuse_pointer(asked, "the server points to \"%.200s\", which is no address", place);
-    if (downgrade && !kda_remote_is_https(next))
-        return refuse_pointer(asked, "the server points to \"%.200s\", which is not protected",
-                              place);
+        return refuse_pointer(asked, place, "is no address");
+    if (kda_remote_is_https(url) && !kda_remote_is_https(next))
+        return refuse_pointer(asked, place, "is not a protected address");
     return get_file(job, asked, next);
 }
 
@@ -382,8 +382,10 @@ static enum kda_status summary(const struct job *job, const struct kda_servers *
                         "srv*FOLDER*https://SERVER",
                         name);
     if (job->worst == KDA_OK)
-        return kda_fail(err, KDA_ABSENT, "symbols", "no server has %s/%s/%s; asked %s", name,
-                        job->key, name, job->said);
+        return kda_fail(err, KDA_ABSENT, "symbols",
+                        "no server has %s/%s/%s; asked for it plain, compressed and as file.ptr, "
+                        "upper and lower case: %s",
+                        name, job->key, name, job->said);
     return kda_fail(err, job->worst, "symbols", "cannot get %s/%s: %s", name, job->key, job->said);
 }
 

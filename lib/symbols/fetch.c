@@ -10,6 +10,7 @@
 #include "alloc.h"
 
 #define MAX_REDIRECTS 10L
+#define BUFFER_SIZE (128L * 1024)
 #define PROGRESS_GAP_MS 100
 #define MAGIC_SIZE 27
 #define IGNORED_MAX ((uint64_t)1 << 20)
@@ -114,8 +115,7 @@ static enum kda_status begin_rest(struct transfer *t)
         first != t->from || (total && t->part->origin.total && total != t->part->origin.total)) {
         t->changed = true;
         return kda_fail(t->err, KDA_BAD_DATA, "symbols",
-                        "the server answers with another range (\"%s\") than the one asked for",
-                        t->answer.range);
+                        "the server answers with another range than the one asked for");
     }
     t->total = total ? total : t->part->origin.total;
     return KDA_OK;
@@ -129,7 +129,7 @@ static enum kda_status begin_whole(struct transfer *t)
     origin.total = length > 0 ? (uint64_t)length : 0;
     if (origin.total > t->fetcher->limits.max_bytes)
         return too_big(t);
-    (void)snprintf(origin.url, sizeof(origin.url), "%s", t->url);
+    kda_remote_redact(t->url, origin.url, sizeof(origin.url)); /* no password into a cache */
     /* A weak tag may stand for different bytes; If-Range takes strong ones and dates. */
     bool strong = t->answer.etag[0] == '"';
     (void)snprintf(origin.validator, sizeof(origin.validator), "%s",
@@ -260,6 +260,7 @@ static CURLcode set_options(CURL *curl, struct transfer *t)
     SET(CURLOPT_USERAGENT, "kda/" KDA_VERSION);
     /* No signals: the caller's threads and handlers are not ours. */
     SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_BUFFERSIZE, BUFFER_SIZE);
     SET(CURLOPT_FOLLOWLOCATION, 1L);
     SET(CURLOPT_MAXREDIRS, MAX_REDIRECTS);
     SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -358,6 +359,9 @@ static enum kda_status explain(const struct transfer *t, CURLcode rc,
         return broke(t, "proxy not found; see the http_proxy and https_proxy variables", result);
     case CURLE_COULDNT_CONNECT:
         return broke(t, "cannot connect", result);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CONNECT_ERROR:
+        return broke(t, "no trusted connection", result);
     case CURLE_OPERATION_TIMEDOUT:
         return broke(t, "the server stalled", result);
     case CURLE_URL_MALFORMAT:
@@ -397,11 +401,13 @@ static enum kda_status run(struct transfer *t, struct kda_fetch_result *result)
 enum kda_status kda_fetch_file(struct kda_fetcher *fetcher, const char *url, struct kda_part *part,
                                struct kda_fetch_result *result, struct kda_error *err)
 {
+    char origin[KDA_URL_MAX];
+    kda_remote_redact(url, origin, sizeof(origin));
     enum kda_status status = KDA_IO;
     bool fresh = false; /* the part is not what the server has: ask for the whole file */
     for (unsigned attempt = 0; attempt < fetcher->limits.attempts; attempt++) {
         struct transfer t = {.fetcher = fetcher, .url = url, .part = part, .err = err};
-        t.from = fresh ? 0 : kda_part_resume(part, url);
+        t.from = fresh ? 0 : kda_part_resume(part, origin);
         if (t.from >= fetcher->limits.max_bytes)
             t.from = 0;
         status = run(&t, result);

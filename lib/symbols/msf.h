@@ -4,8 +4,7 @@
  * Opening reads the first block and the directory; a stream's bytes are read when asked for, runs
  * of neighbouring blocks with one read.
  *
- * Source: formats.md of docs/ names the header offsets; Microsoft's microsoft-pdb repository,
- * PDB/msf/msf.cpp, describes the format.
+ * Source: Microsoft's microsoft-pdb repository, PDB/msf/msf.cpp; docs/symbols.md sums it up.
  */
 #ifndef KDA_SYMBOLS_MSF_H
 #define KDA_SYMBOLS_MSF_H

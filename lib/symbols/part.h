@@ -26,7 +26,7 @@ void kda_part_deinit(struct kda_part *part, bool keep);
 
 uint64_t kda_part_size(const struct kda_part *part);
 
-/* Offset from which a download of `url` can go on; 0 = from the start. */
+/* Offset from which a download of `url` (without password) can go on; 0 = from the start. */
 uint64_t kda_part_resume(const struct kda_part *part, const char *url);
 
 /* Empties the file and records where the coming bytes are from. */

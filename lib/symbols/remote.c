@@ -114,6 +114,11 @@ void kda_remote_redact(const char *url, char *out, size_t cap)
     put_safe(&w, rest, strlen(rest));
 }
 
+static bool is_slash(char c)
+{
+    return c == '/' || c == '\\';
+}
+
 static enum kda_pointer_kind place(const char *text, size_t size, struct writer *w)
 {
     for (size_t i = 0; i < size; i++) {
@@ -126,7 +131,8 @@ static enum kda_pointer_kind place(const char *text, size_t size, struct writer 
         put_encoded(w, text, size, ":/?#[]@!$&'()*+,;=%");
         return w->full || !kda_remote_is_http(w->out) ? KDA_POINTER_NONE : KDA_POINTER_URL;
     }
-    bool share = size >= 2 && (text[0] == '\\' || text[0] == '/') && text[1] == text[0];
+    /* Either slash: mixed, too, two of them would name another host once they are URL slashes. */
+    bool share = size >= 2 && is_slash(text[0]) && is_slash(text[1]);
     if (share || memchr(text, ':', size)) {
         put_safe(w, text, size);
         return KDA_POINTER_FOREIGN;

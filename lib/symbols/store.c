@@ -1,5 +1,3 @@
-#define _POSIX_C_SOURCE 200809L
-
 #include "store.h"
 
 #include <ctype.h>
@@ -7,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "alloc.h"
 #include "file.h"
 #include "handle.h"
+#include "text.h"
 
 #define FILE_PTR_MAX 4096u
 
@@ -19,12 +17,12 @@
 
 static bool is_url(const char *text)
 {
-    return strncasecmp(text, "http://", 7) == 0 || strncasecmp(text, "https://", 8) == 0;
+    return kda_starts_nocase(text, "http://") || kda_starts_nocase(text, "https://");
 }
 
 static const char *as_folder(const char *text)
 {
-    return strncasecmp(text, "file://", 7) == 0 ? text + 7 : text;
+    return kda_starts_nocase(text, "file://") ? text + 7 : text;
 }
 
 /* The parts of "srv*a*b*url" after the first '*', cut in place. */
@@ -51,15 +49,15 @@ static enum kda_status parse_server(char *text, struct kda_place *place, struct 
 
 static enum kda_status parse_element(char *text, struct kda_place *place, struct kda_error *err)
 {
-    if (strncasecmp(text, "srv*", 4) == 0)
+    if (kda_starts_nocase(text, "srv*"))
         return parse_server(text + 4, place, err);
-    if (strncasecmp(text, "symsrv*", 7) == 0) {
+    if (kda_starts_nocase(text, "symsrv*")) {
         char *rest = strchr(text + 7, '*'); /* the name of a library comes first */
         return parse_server(rest ? rest + 1 : text + strlen(text), place, err);
     }
     if (is_url(text))
         return parse_server(text, place, err);
-    bool cache = strncasecmp(text, "cache*", 6) == 0;
+    bool cache = kda_starts_nocase(text, "cache*");
     place->kind = cache ? KDA_PLACE_CACHE : KDA_PLACE_FOLDER;
     place->folders[place->folder_count++] = as_folder(cache ? text + 6 : text);
     return KDA_OK;
@@ -101,18 +99,25 @@ void kda_symbol_path_deinit(struct kda_symbol_path *path)
 
 bool kda_symbol_path_is(const char *text)
 {
-    return strchr(text, ';') || is_url(text) || strncasecmp(text, "srv*", 4) == 0 ||
-           strncasecmp(text, "symsrv*", 7) == 0 || strncasecmp(text, "cache*", 6) == 0;
+    return strchr(text, ';') || is_url(text) || kda_starts_nocase(text, "srv*") ||
+           kda_starts_nocase(text, "symsrv*") || kda_starts_nocase(text, "cache*");
+}
+
+/* What the default cache stands under; NULL when the environment names nothing. */
+static const char *cache_base(const char **middle)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool use_xdg = xdg && xdg[0] == '/'; /* the XDG specification: a relative path is ignored */
+    *middle = use_xdg ? "" : "/.cache";
+    if (use_xdg)
+        return xdg;
+    return home && home[0] != '\0' ? home : NULL;
 }
 
 char *kda_store_default_cache(void)
 {
-    const char *base = getenv("XDG_CACHE_HOME"), *middle = "";
-    if (!base || base[0] != '/') { /* the XDG specification: a relative path is ignored */
-        base = getenv("HOME");
-        middle = "/.cache";
-    }
-    if (!base || base[0] == '\0')
+    const char *middle, *base = cache_base(&middle);
+    if (!base)
         return NULL;
     static const char tail[] = "/kda/symbols";
     size_t size = strlen(base) + strlen(middle) + sizeof(tail);
@@ -135,10 +140,15 @@ bool kda_store_name_ok(const char *name)
     return true;
 }
 
-static void lower(char *text)
+/* False if the text was in lower case already. */
+static bool lower(char *text)
 {
-    for (; *text; text++)
+    bool changed = false;
+    for (; *text; text++) {
+        changed = changed || isupper((unsigned char)*text);
         *text = (char)tolower((unsigned char)*text);
+    }
+    return changed;
 }
 
 /* printf, and false when it was cut: a cut path would name another file. */
@@ -162,10 +172,9 @@ bool kda_store_pdb_candidate(const struct kda_kernel_id *id, const char *folder,
     char key[KDA_KEY_TEXT], name[KDA_PDB_NAME_MAX];
     kda_key_text(id->pdb_guid, id->pdb_age, key);
     (void)snprintf(name, sizeof(name), "%s", id->pdb_name);
-    if (n & 1)
-        lower(name);
-    if (n & 2)
-        lower(key);
+    out[0] = '\0';
+    if ((n & 1 && !lower(name)) || (n & 2 && !lower(key)))
+        return n < 14; /* the same place again */
     if (n < 4)
         return put_path(out, cap, "%s/%s/%s/%s", folder, name, key, name);
     if (n < 8)
@@ -247,10 +256,10 @@ static bool follow_pointer(const char *path, char *out, size_t cap)
     if (status != KDA_OK)
         return false;
     const char *text = bytes;
-    if (strncasecmp(text, "PATH:", 5) == 0)
+    if (kda_starts_nocase(text, "PATH:"))
         text += 5;
     size_t length = strcspn(text, "\r\n");
-    bool good = length > 0 && length < cap && strncasecmp(text, "MSG:", 4) != 0;
+    bool good = length > 0 && length < cap && !kda_starts_nocase(text, "MSG:");
     if (good)
         (void)snprintf(out, cap, "%.*s", (int)length, text);
     kda_free(bytes);
@@ -282,9 +291,12 @@ static enum kda_status search_folder(struct search *search, const char *folder)
     char path[KDA_STORE_PATH_MAX];
     char *cache = NULL;
     if (folder[0] == '\0') {
+        const char *middle;
+        if (!cache_base(&middle))
+            return KDA_NO_SYMBOL;
         cache = kda_store_default_cache();
         if (!cache)
-            return KDA_NO_SYMBOL;
+            return KDA_NO_MEMORY;
         folder = cache;
     }
     note_folder(search, folder);
@@ -325,12 +337,8 @@ static enum kda_status search_path(struct search *search, const char *text, stru
 static enum kda_status search_all(struct search *search, const char *const *texts, size_t count,
                                   bool with_cache, struct kda_error *err)
 {
-    if (!search->id->has_pdb)
-        return kda_fail(err, KDA_NO_SYMBOL, "symbols",
-                        "no folder (the kernel's debug record is not in the image)");
-    if (!kda_store_name_ok(search->id->pdb_name))
-        return kda_fail(err, KDA_NO_SYMBOL, "symbols",
-                        "no folder (the PDB name in the image is not a plain file name)");
+    if (!search->id->has_pdb || !kda_store_name_ok(search->id->pdb_name))
+        return kda_fail(err, KDA_NO_SYMBOL, "symbols", "%s", ""); /* nothing to look for */
     enum kda_status status = KDA_NO_SYMBOL;
     for (size_t i = 0; i < count; i++) {
         status = search_path(search, texts[i], err);

@@ -1,15 +1,13 @@
 /* The table of symbol sources and the search through it. */
-#define _POSIX_C_SOURCE 200809L
-
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "alloc.h"
 #include "file.h"
 #include "handle.h"
 #include "ops.h"
 #include "store.h"
+#include "text.h"
 
 extern const struct kda_symbol_source kda_sym_profile, kda_sym_pdb, kda_sym_isf;
 
@@ -46,7 +44,7 @@ static void finish(struct kda_symbols *symbols, const struct kda_symbol_source *
 static bool ends_with(const char *text, const char *ending)
 {
     size_t a = strlen(text), b = strlen(ending);
-    return a >= b && strcasecmp(text + a - b, ending) == 0;
+    return a >= b && kda_same_nocase(text + a - b, ending);
 }
 
 static const struct kda_symbol_source *source_of_file(const char *path)
@@ -83,7 +81,7 @@ struct places {
 
 static void add_places(struct places *places, const char *text)
 {
-    if (strcmp(places->last, text) == 0)
+    if (text[0] == '\0' || strcmp(places->last, text) == 0)
         return;
     (void)snprintf(places->last, sizeof(places->last), "%s", text);
     size_t used = strlen(places->text);
@@ -122,10 +120,13 @@ static enum kda_status try_sources(const struct kda_kernel_id *id,
 static enum kda_status nothing_found(const struct kda_kernel_id *id, const struct places *places,
                                      struct kda_error *err)
 {
-    if (!id->has_pdb)
+    /* A name from a hostile image is not repeated to a terminal. */
+    if (!id->has_pdb || !kda_store_name_ok(id->pdb_name))
         return kda_fail(err, KDA_NO_SYMBOL, "symbols",
-                        "no symbols: the image does not hold the kernel's debug record, so its PDB "
-                        "cannot be named; give the right one with --symbols; looked in: %s",
+                        "no symbols: the image %s, so that its PDB cannot be named; give the right "
+                        "one with --symbols; looked in: %s",
+                        id->has_pdb ? "names its PDB by no plain file name"
+                                    : "does not hold the kernel's debug record",
                         places->text);
     char path[2 * KDA_PDB_NAME_MAX + KDA_KEY_TEXT + 2], guid[33];
     kda_symbols_store_path(id, path, sizeof(path));

@@ -67,6 +67,7 @@ struct hostile {
 
 struct scenario_options {
     const char *version;
+    unsigned build_line, size_line, kernel_line;
     uint64_t size, seed, mmio_start, mmio_end;
     bool la57, kdbg_encoded, rvas_invented, users, lowstub, compact, drivers, pcid;
     bool filler_set, filler;
@@ -81,6 +82,7 @@ struct forge {
     struct kda_arena arena;
     enum kda_status status;
     struct kda_error err;
+    unsigned line; /* of the record that is being built; 0 = none */
     struct kda_layout layout;
     uint32_t major, minor, build, ubr;
     uint64_t rng;
@@ -230,6 +232,13 @@ void container_vmss(struct forge *f, struct sink *s);
 /* Next stretch of pages that the image holds, at or after `pfn`. */
 bool next_run(const struct forge *f, uint64_t pfn, struct ram_range *run);
 bool filler_wanted(const struct forge *f);
+
+/* {54849625-5478-4994-a5ba-3e3b0328c30d} in memory order. */
+#define SECURITY_AUDITING                                                                          \
+    {                                                                                              \
+        0x25, 0x96, 0x84, 0x54, 0x78, 0x54, 0x94, 0x49, 0xa5, 0xba, 0x3e, 0x3b, 0x03, 0x28, 0xc3,  \
+            0x0d                                                                                   \
+    }
 
 /* symbols whose rows share a prefix are frequent enough for a short name */
 #define F(type, name) KDA_F_##type##_##name

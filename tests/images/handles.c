@@ -5,8 +5,9 @@
 
 #define LEAF_ENTRIES 256u
 #define NODE_ENTRIES 512u
-#define LEAF_HANDLES 204u /* used entries of a leaf: entry 0 is reserved, every fifth stays free   \
-                           */
+#define LEAF_HANDLES                                                                               \
+    204u /* used entries of a leaf: entry 0 is reserved, every fifth stays free                    \
+          */
 
 static bool append(struct forge *f, struct handle_builder *b, uint32_t index, uint64_t pointer,
                    uint32_t access)
@@ -77,7 +78,6 @@ static void write_entry(struct forge *f, uint64_t va, const struct table_entry *
 struct table {
     uint64_t root;
     unsigned levels;
-    bool alone;
 };
 
 static uint64_t table_page(struct forge *f)
@@ -113,7 +113,10 @@ static void write_table(struct forge *f, uint64_t object, const struct handle_bu
         if (b->entries[i].index / LEAF_ENTRIES > last)
             last = b->entries[i].index / LEAF_ENTRIES;
     unsigned needed = last >= NODE_ENTRIES ? 3 : last >= 1 ? 2 : 1;
-    struct table t = {table_page(f), levels > needed ? levels : needed, false};
+    struct table t = {table_page(f), levels > needed ? levels : needed};
+    /* The kernel adds leaves one after another: there are none missing in between. */
+    for (uint32_t leaf = 0; leaf <= last && forge_ok(f); leaf++)
+        (void)leaf_of(f, &t, leaf);
     for (size_t i = 0; i < b->count && forge_ok(f); i++) {
         uint64_t leaf = leaf_of(f, &t, b->entries[i].index / LEAF_ENTRIES);
         write_entry(f, leaf + (uint64_t)(b->entries[i].index % LEAF_ENTRIES) * 16, &b->entries[i],

@@ -93,7 +93,7 @@ static void break_list(struct forge *f, const struct hostile *h, const struct ta
          at_node = get64(f, at_node))
         nodes[count++] = at_node;
     if (count == 0) {
-        forge_fail(f, KDA_USAGE, "line %u: list \"%s\" is empty", h->line, h->what);
+        forge_fail(f, KDA_USAGE, "list \"%s\" is empty", h->what);
         return;
     }
     uint64_t middle = nodes[count / 2];
@@ -263,8 +263,9 @@ void hostile_apply(struct forge *f)
     for (size_t i = 0; i < f->hostile_count && forge_ok(f); i++) {
         const struct hostile *h = &f->hostiles[i];
         struct target t;
+        f->line = h->line;
         if (!split(h->what, &t) || !apply(f, h, &t))
-            forge_fail(f, KDA_USAGE, "line %u: nothing to do for %s=%s in this image", h->line,
-                       h->verb, h->what);
+            forge_fail(f, KDA_USAGE, "nothing to do for %s=%s in this image", h->verb, h->what);
     }
+    f->line = 0;
 }

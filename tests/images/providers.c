@@ -288,10 +288,40 @@ static void build_reg(struct forge *f, struct forge_reg *r, size_t number)
     name_global(f, r, S(EtwpPsProvRegHandle), "{22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716}");
 }
 
+/* The entries that are part of the states are there whether a scenario mentions them or not. */
+static void add_embedded(struct forge *f, unsigned silo)
+{
+    static const uint8_t guid[16] = SECURITY_AUDITING;
+    struct forge_truth *t = &f->truth;
+    void *items = t->providers;
+    for (size_t i = 0; i < t->provider_count; i++)
+        if (t->providers[i].silo == silo && t->providers[i].embedded)
+            return;
+    if (!kda_grow(&items, &f->provider_cap, t->provider_count + 1, sizeof(*t->providers),
+                  FORGE_MAX_ENTITIES)) {
+        forge_fail(f, KDA_NO_MEMORY, "out of memory");
+        return;
+    }
+    t->providers = items;
+    struct forge_provider *p = &t->providers[t->provider_count++];
+    memset(p, 0, sizeof(*p));
+    memcpy(p->guid, guid, sizeof(guid));
+    p->silo = silo;
+    p->embedded = true;
+}
+
 void providers_build(struct forge *f)
 {
-    for (size_t i = 0; i < f->truth.provider_count && forge_ok(f); i++)
+    for (size_t i = 0; i < f->truth.silo_count && forge_ok(f); i++)
+        if (f->truth.silos[i].embedded_guid)
+            add_embedded(f, (unsigned)i);
+    for (size_t i = 0; i < f->truth.provider_count && forge_ok(f); i++) {
+        f->line = f->truth.providers[i].line;
         build_provider(f, &f->truth.providers[i]);
-    for (size_t i = 0; i < f->truth.reg_count && forge_ok(f); i++)
+    }
+    for (size_t i = 0; i < f->truth.reg_count && forge_ok(f); i++) {
+        f->line = f->truth.regs[i].line;
         build_reg(f, &f->truth.regs[i], i);
+    }
+    f->line = 0;
 }

@@ -13,7 +13,8 @@ void line_fail(struct line *l, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    forge_fail(l->f, KDA_USAGE, "line %u: %s", l->number, text);
+    l->f->line = l->number;
+    forge_fail(l->f, KDA_USAGE, "%s", text);
 }
 
 const char *line_word(struct line *l, size_t n)
@@ -295,5 +296,6 @@ bool scenario_parse(struct forge *f, const char *text)
             run_line(l);
     }
     kda_free(l);
+    f->line = 0;
     return forge_ok(f);
 }

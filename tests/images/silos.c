@@ -5,11 +5,6 @@
 
 #define BUCKETS 64u
 #define BUCKET_SIZE 0x38u
-#define SECURITY_AUDITING                                                                          \
-    {                                                                                              \
-        0x25, 0x96, 0x84, 0x54, 0x78, 0x54, 0x94, 0x49, 0xa5, 0xba, 0x3e, 0x3b, 0x03, 0x28, 0xc3,  \
-            0x0d                                                                                   \
-    }
 #define HOST_SHARED 0xfffff78000000000u
 
 static void init_table(struct forge *f, uint64_t table)

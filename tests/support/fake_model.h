@@ -391,6 +391,32 @@ enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, str
     return KDA_OK;
 }
 
+enum kda_status kda_etw_map_silos(struct kda_kernel *kernel, struct kda_etw **ret,
+                                  struct kda_error *err)
+{
+    (void)kernel;
+    (void)err;
+    *ret = calloc(1, sizeof(struct kda_etw));
+    return KDA_OK;
+}
+
+uint64_t kda_etw_footprint(const struct kda_etw *etw)
+{
+    (void)etw;
+    return 1;
+}
+
+const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
+                                                   const struct kda_process *process)
+{
+    size_t count;
+    const struct kda_etw_silo *silos = kda_etw_silos(etw, &count);
+    for (size_t i = 0; i < count && process->readable; i++)
+        if (process->server_silo == silos[i].job)
+            return &silos[i];
+    return NULL;
+}
+
 void kda_etw_free(struct kda_etw *etw)
 {
     free(etw);

@@ -2,6 +2,8 @@
 
 #include "symbol_server.h"
 
+#include "process.h"
+
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -84,7 +86,7 @@ void symbol_server_stop(struct symbol_server *server)
     if (server->child > 0)
         (void)waitpid(server->child, NULL, 0);
     free(server->good);
-    remove_tree(server->root);
+    (void)remove_tree(server->root);
 }
 
 unsigned symbol_server_requests(const struct symbol_server *server, bool *ranged)
@@ -101,19 +103,6 @@ unsigned symbol_server_requests(const struct symbol_server *server, bool *ranged
     if (log)
         (void)fclose(log);
     return count;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-void remove_tree(const char *path)
-{
-    (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static unsigned counted;

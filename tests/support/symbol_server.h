@@ -27,8 +27,6 @@ void symbol_server_stop(struct symbol_server *server);
 /* Requests so far, and whether the newest asked for a range. */
 unsigned symbol_server_requests(const struct symbol_server *server, bool *ranged);
 
-/* Removes a folder with all that is in it. */
-void remove_tree(const char *path);
 /* Regular files below a folder. */
 unsigned count_files(const char *path);
 

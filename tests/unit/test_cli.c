@@ -12,8 +12,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "alloc.h"
 #include "cli.h"
 #include "fake_model.h"
+#include "sink.h"
 
 #define OUT KDA_BUILD_DIR "/test_cli.out"
 #define ERR KDA_BUILD_DIR "/test_cli.err"
@@ -165,19 +167,14 @@ static void test_usage(void **state)
         {"sessions good.raw -f jsonk", "did you mean 'json'"},
         {"sessions good.raw --limit many", "wants a number"},
         {"sessions good.raw --limit -1", "wants a number"},
-        {"sessions good.raw --all=1", "does not apply"},
         {"providers good.raw --all=1", "takes no value"},
+        {"sessions good.raw --all", "--all does not apply to 'kda sessions'"},
         {"sessions good.raw -Z", "unknown option '-Z'"},
         {"symbols put good.raw", "unknown subcommand 'put'"},
         {"sessions good.raw 2 --session 3", "named twice"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        int code = run(cases[i].words);
-        if (i == 10) { /* a flag with a value is refused before the command is known */
-            assert_int_equal(code, CLI_USAGE);
-            continue;
-        }
-        assert_int_equal(code, CLI_USAGE);
+        assert_int_equal(run(cases[i].words), CLI_USAGE);
         HAS(err_text, cases[i].message);
         assert_string_equal(out_text, "");
     }
@@ -201,6 +198,9 @@ static void test_sessions_by_name(void **state)
     HAS(err_text, "[6] 3");
     assert_int_equal(run("sessions good.raw eventlog-securty"), CLI_USAGE);
     HAS(err_text, "did you mean 'Eventlog-Security'");
+    assert_int_equal(run("sessions good.raw circular"), CLI_USAGE);
+    HAS(err_text, "did you mean 'Circular Kernel Context Logger'");
+    assert_int_equal(run("sessions good.raw eventlog-securty"), CLI_USAGE);
     HAS(err_text, "[5] =cmd|'/c calc'!A1 \\x1b[2J</script>");
     assert_int_equal(run("sessions good.raw --silo 0x1"), CLI_USAGE);
     HAS(err_text, "no silo '0x1'");
@@ -265,6 +265,28 @@ static void test_map(void **state)
     }
 }
 
+/* On a terminal the map breaks lists behind commas and cuts what cannot be broken. */
+static void test_map_fits_a_terminal(void **state)
+{
+    (void)state;
+    struct kda_etw etw = {0};
+    struct sink sink = {0};
+    struct kda_report *report = NULL;
+    struct kda_report_options options = {.width = 62};
+    assert_int_equal(kda_report_open(&options, sink_write, &sink, &report, NULL), KDA_OK);
+    kda_report_map(report, &etw, NULL, NULL);
+    assert_int_equal(kda_report_close(report, NULL), KDA_OK);
+    HAS(sink.text, "by tcpip.sys,\n"
+                   "                                    svchost.exe (712, 1044)\n");
+    for (const char *line = sink.text; *line; line = strchr(line, '\n') + 1) {
+        size_t columns = 0; /* names of the made-up objects are ASCII; the ellipsis is 3 bytes */
+        for (const char *c = line; *c != '\n'; c++)
+            columns += ((unsigned char)*c & 0xc0) != 0x80;
+        assert_in_range(columns, 0, 62);
+    }
+    sink_free(&sink);
+}
+
 static void test_processes_and_symbols(void **state)
 {
     (void)state;
@@ -315,6 +337,29 @@ static void test_output_is_all_or_nothing(void **state)
     HAS(err_text, "cannot write '/dev/full'");
 }
 
+#ifdef KDA_FAULT_INJECTION
+static void test_memory_failures(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"map good.raw -v", "map good.raw --grep svchost",
+                                        "sessions good.raw", "providers good.raw -f csv",
+                                        "map good.raw -f json"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        for (uint64_t n = 1;; n++) {
+            kda_fault_arm(n);
+            int code = run(lines[i]);
+            bool fired = kda_fault_fired();
+            kda_fault_arm(0);
+            assert_int_equal(code, fired ? CLI_INTERNAL : CLI_DONE);
+            if (!fired)
+                break;
+            assert_string_equal(out_text, ""); /* nothing half-written is left */
+            HAS(err_text, "out of memory");
+        }
+    }
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,8 +372,12 @@ int main(void)
         cmocka_unit_test(test_providers),
         cmocka_unit_test(test_limit_and_grep),
         cmocka_unit_test(test_map),
+        cmocka_unit_test(test_map_fits_a_terminal),
         cmocka_unit_test(test_processes_and_symbols),
         cmocka_unit_test(test_output_is_all_or_nothing),
+#ifdef KDA_FAULT_INJECTION
+        cmocka_unit_test(test_memory_failures),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 
 #include "alloc.h"
 #include "file.h"
+#include "process.h"
 #include "symbol_server.h"
 #include "symbols/download.h"
 
@@ -45,7 +46,7 @@ static int setup(void **state)
     struct got *got = calloc(1, sizeof(*got));
     (void)snprintf(got->cache, sizeof(got->cache), "%s/cache", server.root);
     (void)snprintf(got->path, sizeof(got->path), "%s/NtTest.pdb/" KEY "/NtTest.pdb", got->cache);
-    remove_tree(got->cache);
+    (void)remove_tree(got->cache);
     *state = got;
     return 0;
 }
@@ -54,7 +55,7 @@ static int teardown(void **state)
 {
     struct got *got = *state;
     kda_symbols_free_path(got->found);
-    remove_tree(got->cache);
+    (void)remove_tree(got->cache);
     free(got);
     return 0;
 }
@@ -153,7 +154,7 @@ static void test_layouts(void **state)
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         get(got, modes[i]);
         assert_got(got);
-        remove_tree(got->cache);
+        (void)remove_tree(got->cache);
     }
 }
 
@@ -249,7 +250,7 @@ static void test_near_cache_unwritable(void **state)
     run(got, text, NULL, NULL);
     assert_got(got);
     (void)snprintf(text, sizeof(text), "srv*%s*http://127.0.0.1:%d/store", blocked, server.port);
-    remove_tree(got->cache);
+    (void)remove_tree(got->cache);
     run(got, text, NULL, NULL);
     assert_refused(got, KDA_IO, "cannot create folder");
 }
@@ -355,7 +356,7 @@ static void test_restart(void **state)
         get(got, modes[i]);
         assert_got(got);
         assert_in_range(got->requests, 2, 3);
-        remove_tree(got->cache);
+        (void)remove_tree(got->cache);
     }
 }
 
@@ -370,13 +371,22 @@ static void test_cancel_then_go_on(void **state)
 {
     struct got *got = *state;
     char text[1024], part[600];
+    struct kda_file *file;
+    void *origin;
+    size_t size;
     need_server();
-    (void)snprintf(text, sizeof(text), "srv*http://127.0.0.1:%d/slow", server.port);
+    (void)snprintf(text, sizeof(text), "srv*http://me:secret@127.0.0.1:%d/slow", server.port);
     (void)snprintf(part, sizeof(part), "%s.part", got->path);
     run(got, text, cancel_late, NULL);
     assert_int_equal(got->status, KDA_CANCELLED);
     assert_int_equal(kda_path_kind(part), KDA_PATH_FILE);
     assert_int_equal(kda_path_kind(got->path), KDA_PATH_NONE);
+    strcat(part, ".from");
+    assert_int_equal(kda_file_open(part, &file, NULL), KDA_OK);
+    assert_int_equal(kda_file_read_all(file, 4096, &origin, &size, NULL), KDA_OK);
+    kda_file_close(file);
+    assert_non_null(strstr(origin, "http://127.0.0.1")); /* the password stays out of the cache */
+    kda_free(origin);
     run(got, text, NULL, NULL);
     assert_got(got);
     assert_int_equal(got->requests, 1);
@@ -546,7 +556,7 @@ static void test_every_fault(void **state)
         unsigned files = count_files(got->cache);
         assert_in_range(files, 0, 2);
         assert_true(got->status != KDA_OK || files > 0);
-        remove_tree(got->cache);
+        (void)remove_tree(got->cache);
         if (!fired) {
             assert_int_equal(got->status, KDA_OK);
             assert_int_equal(files, 2);

@@ -57,6 +57,7 @@ static void test_pointer(void **state)
     check_pointer("PATH:/etc/passwd", KDA_POINTER_RELATIVE, "/etc/passwd");
     check_pointer("PATH:\\\\srv\\x", KDA_POINTER_FOREIGN, "\\\\srv\\x");
     check_pointer("//srv/x", KDA_POINTER_FOREIGN, NULL);
+    check_pointer("/\\srv/x", KDA_POINTER_FOREIGN, NULL);
     check_pointer("PATH:c:\\x.pdb", KDA_POINTER_FOREIGN, NULL);
     check_pointer("PATH:file:///etc/passwd", KDA_POINTER_FOREIGN, NULL);
     check_pointer("MSG: moved\x07 away", KDA_POINTER_MESSAGE, " moved? away");
@@ -137,6 +138,14 @@ static void test_servers(void **state)
     assert_int_equal(servers.items[0].cache_count, 1);
     assert_string_equal(servers.items[0].cache[0], "own");
     kda_servers_deinit(&servers);
+
+    static const char *const windows[] = {"srv*C:\\sym*http://k", "srv*\\\\s\\t*http://k",
+                                          "cache*d:/x;srv*http://k"};
+    for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+        assert_int_equal(kda_servers_init(&servers, windows[i], "own", &err), KDA_USAGE);
+        assert_non_null(strstr(err.text, "Windows"));
+        kda_servers_deinit(&servers);
+    }
 
     char many[256] = "";
     for (int i = 0; i < 17; i++)
