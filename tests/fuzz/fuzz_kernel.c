@@ -22,18 +22,19 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char common[] = "size 4M\nseed 3\ncpus 1\nkernel pages=sparse\ncompact on\nusers off\n"
-                             "drivers none\ndriver tcpip.sys size=0x20000\n"
-                             "process 4 handles=2\n"
-                             "process 412 ppid=4 name=svchost.exe path=\\x\\svchost.exe handles=2\n"
-                             "process 900 ppid=412 name=edr.exe path=\\x\\edr.exe handles=2\n"
-                             "session 1 name=One mode=0x180 sd=O:SYG:SYD:(A;;0x120fff;;;SY)\n"
-                             "session 2 name=Two mode=0x100 file=\\x\\edr.etl\n"
-                             "consumer session=1 pid=412\nconsumer session=2 pid=900 nohandle\n"
-                             "provider {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} "
-                             "enable=1,level=5,any=0x10 enable=2,level=4 filter=pids:412\n"
-                             "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} kernel driver=nt\n"
-                             "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} user pid=412 traits=Name\n";
+static const char common[] =
+    "size 4M\nseed 3\ncpus 1\nkernel pages=sparse\ncompact on\nusers off\n"
+    "drivers none\ndriver tcpip.sys size=0x20000\n"
+    "process 4 handles=2\n"
+    "process 412 ppid=4 name=svchost.exe path=\\x\\svchost.exe handles=2\n"
+    "process 900 ppid=412 name=edr.exe path=\\x\\edr.exe handles=2\n"
+    "session 1 name=One mode=0x180 sd=O:SYG:SYD:(A;;0x120fff;;;SY)\n"
+    "session 2 name=Two mode=0x100 file=\\x\\edr.etl\n"
+    "consumer session=1 pid=412\nconsumer session=2 pid=900 nohandle\n"
+    "provider {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} "
+    "enable=1,level=5,any=0x10 enable=2,level=4 filter=pids:412\n"
+    "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} kernel driver=nt\n"
+    "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} user pid=412 traits=Name\n";
 
 static const char *const builds[] = {"10.0.22000.795", "6.1.7601.24540", "10.0.14393.4583",
                                      "10.0.17763.379"};

@@ -163,8 +163,8 @@ uint64_t mini_array(struct mini *m)
     if (m->layout.rva[KDA_SYM_PspHostSiloGlobals] == KDA_NONE)
         return mini_symbol(m, KDA_SYM_WmipLoggerContext);
     if (has(m, KDA_F_ETW_SILODRIVERSTATE_EtwpLoggerContext))
-        return pointer_at(
-            m, mini_at(m, host_state(m), KDA_F_ETW_SILODRIVERSTATE_EtwpLoggerContext));
+        return pointer_at(m,
+                          mini_at(m, host_state(m), KDA_F_ETW_SILODRIVERSTATE_EtwpLoggerContext));
     return mini_at(m, host_state(m), KDA_F_ETW_SILODRIVERSTATE_WmipLoggerContext);
 }
 

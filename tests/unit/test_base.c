@@ -30,8 +30,11 @@ static void test_utf16(void **state)
         {{0xd83d, 'x'}, 2, false, "\xef\xbf\xbdx"},
         {{0xd83d, 0xd83d, 0xde00}, 3, false, "\xef\xbf\xbd\xf0\x9f\x98\x80"},
         {{'a', 0, 'b'}, 3, false, "a"},
-        {{'a', 0, 'b'}, 3, true, "a\xef\xbf\xbd"
-                                 "b"},
+        {{'a', 0, 'b'},
+         3,
+         true,
+         "a\xef\xbf\xbd"
+         "b"},
         {{'a', 'b', 0, 0}, 4, true, "ab"},
         {{0, 0}, 2, true, ""},
     };
@@ -86,13 +89,13 @@ static void test_utf8_prefix(void **state)
         {"abc", 3},
         {"\xc3\xa9", 2},
         {"\xf0\x9f\x98\x80", 4},
-        {"a\xc3", 1},             /* cut */
-        {"a\x80", 1},             /* stray continuation */
-        {"\xc0\x80", 0},          /* overlong NUL */
-        {"\xe0\x9f\xbf", 0},      /* overlong */
-        {"\xed\xa0\x80", 0},      /* surrogate */
-        {"\xf4\x90\x80\x80", 0},  /* past U+10FFFF */
-        {"\xf0\x8f\xbf\xbf", 0},  /* overlong */
+        {"a\xc3", 1},            /* cut */
+        {"a\x80", 1},            /* stray continuation */
+        {"\xc0\x80", 0},         /* overlong NUL */
+        {"\xe0\x9f\xbf", 0},     /* overlong */
+        {"\xed\xa0\x80", 0},     /* surrogate */
+        {"\xf4\x90\x80\x80", 0}, /* past U+10FFFF */
+        {"\xf0\x8f\xbf\xbf", 0}, /* overlong */
         {"\xff", 0},
         {"ok\xe2\x82", 2},
     };
@@ -329,19 +332,19 @@ static void test_errors(void **state)
         for (int j = 0; j < i; j++)
             assert_string_not_equal(kda_status_name((enum kda_status)i),
                                     kda_status_name((enum kda_status)j));
-    assert_string_equal(kda_status_name((enum kda_status)-1), "unknown");
+    assert_string_equal(kda_status_name((enum kda_status) - 1), "unknown");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_utf16),           cmocka_unit_test(test_utf16_small_buffer),
-        cmocka_unit_test(test_latin1),          cmocka_unit_test(test_utf8_prefix),
-        cmocka_unit_test(test_guid),            cmocka_unit_test(test_time),
-        cmocka_unit_test(test_cursor),          cmocka_unit_test(test_checked_arithmetic),
-        cmocka_unit_test(test_map),             cmocka_unit_test(test_map_chosen_keys),
-        cmocka_unit_test(test_arena),           cmocka_unit_test(test_grow),
-        cmocka_unit_test(test_gaps),            cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_utf16),  cmocka_unit_test(test_utf16_small_buffer),
+        cmocka_unit_test(test_latin1), cmocka_unit_test(test_utf8_prefix),
+        cmocka_unit_test(test_guid),   cmocka_unit_test(test_time),
+        cmocka_unit_test(test_cursor), cmocka_unit_test(test_checked_arithmetic),
+        cmocka_unit_test(test_map),    cmocka_unit_test(test_map_chosen_keys),
+        cmocka_unit_test(test_arena),  cmocka_unit_test(test_grow),
+        cmocka_unit_test(test_gaps),   cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,7 @@
 static struct mini *with_field(uint32_t offset, unsigned size, unsigned bit, unsigned bits)
 {
     struct mini *m = mini_create(NULL, false, 0);
-    m->layout.field[ANY] =
-        (struct kda_field){offset, (uint16_t)size, (uint8_t)bit, (uint8_t)bits};
+    m->layout.field[ANY] = (struct kda_field){offset, (uint16_t)size, (uint8_t)bit, (uint8_t)bits};
     for (unsigned i = 0; i < 16; i++)
         mini_put(m, OBJECT + i, 0x81 + 0x11 * i, 1);
     mini_kernel(m);
@@ -35,8 +34,7 @@ static void test_integers(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct mini *m =
-            with_field(cases[i].offset, cases[i].size, cases[i].bit, cases[i].bits);
+        struct mini *m = with_field(cases[i].offset, cases[i].size, cases[i].bit, cases[i].bits);
         uint64_t value = 0;
         assert_int_equal(kda_read_field(m->kernel, OBJECT, ANY, &value, NULL), KDA_OK);
         assert_true(value == cases[i].want);
@@ -115,14 +113,14 @@ static void test_strings(void **state)
         {6, 8, TEXT, 6, KDA_OK, "abc"},
         {0, 0, 0, 0, KDA_OK, ""},
         {0, 0, 0x4141, 0, KDA_OK, ""},
-        {5, 8, TEXT, 0, KDA_BAD_DATA, NULL},              /* odd */
-        {10, 8, TEXT, 0, KDA_BAD_DATA, NULL},             /* over its maximum */
-        {6, 8, TEXT, 4, KDA_BAD_DATA, NULL},              /* over the caller's limit */
+        {5, 8, TEXT, 0, KDA_BAD_DATA, NULL},  /* odd */
+        {10, 8, TEXT, 0, KDA_BAD_DATA, NULL}, /* over its maximum */
+        {6, 8, TEXT, 4, KDA_BAD_DATA, NULL},  /* over the caller's limit */
         {6, 8, 0, 0, KDA_BAD_DATA, NULL},
-        {6, 8, 0x7ff700001000u, 0, KDA_BAD_DATA, NULL},   /* user memory */
+        {6, 8, 0x7ff700001000u, 0, KDA_BAD_DATA, NULL}, /* user memory */
         {6, 8, 0x8000000000000000u, 0, KDA_BAD_DATA, NULL},
         {6, 8, 0xffffa00000000000u, 0, KDA_UNMAPPED, NULL},
-        {6, 8, UINT64_MAX - 3, 0, KDA_UNMAPPED, NULL},    /* wraps */
+        {6, 8, UINT64_MAX - 3, 0, KDA_UNMAPPED, NULL}, /* wraps */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

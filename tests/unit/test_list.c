@@ -177,8 +177,8 @@ static void test_wild_pointers(void **state)
                                     0x1234,
                                     0x00007ff712345678u,
                                     0x8000000000000000u,
-                                    NODE(2) + 1,           /* misaligned */
-                                    0xffffa00000000000u};  /* nothing mapped there */
+                                    NODE(2) + 1,          /* misaligned */
+                                    0xffffa00000000000u}; /* nothing mapped there */
     (void)state;
     for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
         struct mini *m = ring(4);

@@ -79,15 +79,15 @@ static void test_invalid_entries(void **state)
         uint64_t pa;
     } cases[] = {
         {0, KDA_UNMAPPED, 0},
-        {0x5000 | 0x800, KDA_OK, 0x5000},                   /* transition */
-        {0x5000 | 0x800 | 0x80, KDA_OK, 0x5000},            /* transition is never large */
-        {0x5000 | 0xc00, KDA_PAGED_OUT, 0},                 /* prototype and transition */
-        {0x0000123400000400u, KDA_PAGED_OUT, 0},            /* prototype */
-        {0x0000123400000080u, KDA_PAGED_OUT, 0},            /* page file */
-        {0x80, KDA_PAGED_OUT, 0},                           /* demand zero */
+        {0x5000 | 0x800, KDA_OK, 0x5000},                       /* transition */
+        {0x5000 | 0x800 | 0x80, KDA_OK, 0x5000},                /* transition is never large */
+        {0x5000 | 0xc00, KDA_PAGED_OUT, 0},                     /* prototype and transition */
+        {0x0000123400000400u, KDA_PAGED_OUT, 0},                /* prototype */
+        {0x0000123400000080u, KDA_PAGED_OUT, 0},                /* page file */
+        {0x80, KDA_PAGED_OUT, 0},                               /* demand zero */
         {0x5000 | 0x800 | 0x0000200000000000u, KDA_OK, 0x5000}, /* masked high frame bits */
-        {0x8000000000005001u, KDA_OK, 0x5000},              /* no-execute */
-        {0x07f0000000005001u, KDA_OK, 0x5000},              /* software bits */
+        {0x8000000000005001u, KDA_OK, 0x5000},                  /* no-execute */
+        {0x07f0000000005001u, KDA_OK, 0x5000},                  /* software bits */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -118,9 +118,11 @@ static void test_cookie_page_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_with_and_without_cookie), cmocka_unit_test(test_stored_zero),
+        cmocka_unit_test(test_with_and_without_cookie),
+        cmocka_unit_test(test_stored_zero),
         cmocka_unit_test(test_global_gone_table_stays),
-        cmocka_unit_test(test_table_gone_global_stays), cmocka_unit_test(test_impossible_index),
+        cmocka_unit_test(test_table_gone_global_stays),
+        cmocka_unit_test(test_impossible_index),
         cmocka_unit_test(test_cookie_page_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
