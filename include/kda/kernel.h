@@ -33,7 +33,14 @@ struct kda_kernel_options {
 };
 
 /* How the page-table root was found. */
-enum kda_dtb_source { KDA_DTB_OPTION, KDA_DTB_HEADER, KDA_DTB_CPU, KDA_DTB_LOW_STUB, KDA_DTB_SCAN };
+enum kda_dtb_source {
+    KDA_DTB_OPTION,
+    KDA_DTB_HEADER,
+    KDA_DTB_CPU,
+    KDA_DTB_LOW_STUB,
+    KDA_DTB_SCAN,
+    KDA_DTB_SYSTEM, /* a CPU's or a scan's root led to the System process, whose root is used */
+};
 
 /* How the debugger data block was found, and what it took to read it. */
 enum kda_kdbg_source {
@@ -85,8 +92,9 @@ const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel);   /
 
 /* ---- reads ---- */
 
-/* Reads kernel virtual memory; all or nothing. KDA_ABSENT, KDA_PAGED_OUT, KDA_UNMAPPED; err
- * (nullable) gets the address of the first byte that could not be read. */
+/* Reads kernel virtual memory; all or nothing (after a failure the content of buf means nothing).
+ * KDA_ABSENT, KDA_PAGED_OUT, KDA_UNMAPPED; KDA_LIMIT once the work allowed for this image is used
+ * up (kda_kernel_exhausted); err (nullable) gets the address of the page that could not be read. */
 KDA_MUST_CHECK enum kda_status kda_read(struct kda_kernel *kernel, uint64_t va, void *buf,
                                         size_t size, struct kda_error *err);
 /* Same in the address space of another page-table root (a process). */
@@ -153,12 +161,13 @@ struct kda_list_result {
 };
 
 /* Called once per node with the address of its LIST_ENTRY. `readable` is false for a node that is
- * only known from its neighbour's link. Returns false to stop. */
+ * only known from its neighbour's link (its memory is missing; an address that nothing maps is a
+ * wild pointer, not a node). Returns false to stop. */
 typedef bool (*kda_list_fn)(void *context, uint64_t link_va, bool readable);
 
 /* Walks the doubly linked list at `head` forward; if that does not close, walks it backward as
  * well. At most `max` nodes. Records a gap named `what` for a list that does not close. Returns
- * KDA_OK unless the head itself cannot be read. */
+ * KDA_OK unless the head itself cannot be read, or memory ran out (KDA_NO_MEMORY). */
 KDA_MUST_CHECK enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t max,
                                              const char *what, kda_list_fn fn, void *context,
                                              struct kda_list_result *result, struct kda_error *err);
@@ -200,6 +209,7 @@ struct kda_process {
     uint64_t cid_va;                             /* entry in the CID table, 0 = none */
     uint64_t job;                                /* EJOB, 0 = none */
     uint64_t server_silo;                        /* EJOB of the server silo, 0 = host or unknown */
+    bool has_silo; /* job and server_silo were read (or do not exist in this build) */
 };
 
 /* All processes that any witness names: the active list, the handle-table list, the CID table.
@@ -237,6 +247,11 @@ KDA_MUST_CHECK enum kda_status kda_object_type(struct kda_kernel *kernel, uint64
 /* Index of the object type named `name` ("EtwConsumer"); KDA_ABSENT when there is none. */
 KDA_MUST_CHECK enum kda_status kda_object_type_index(struct kda_kernel *kernel, const char *name,
                                                      uint8_t *type_index, struct kda_error *err);
+
+/* True when structures of the image led to so much reading that it was stopped: every read answers
+ * KDA_LIMIT from then on. The allowance grows with the image and is far above what a real machine
+ * of its size can need. */
+bool kda_kernel_exhausted(const struct kda_kernel *kernel);
 
 /* Pages of the image that were read through this kernel (distinct), for `make bench`. */
 uint64_t kda_kernel_pages_touched(const struct kda_kernel *kernel);

@@ -52,4 +52,7 @@ void kda_gaps_add(struct kda_gaps *gaps, const char *what, uint64_t va, enum kda
     (void)vsnprintf(gap->text, sizeof(gap->text), fmt, args);
     va_end(args);
     gap->text[kda_utf8_valid_prefix(gap->text, strlen(gap->text))] = '\0';
+    for (char *c = gap->text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
 }

@@ -37,7 +37,7 @@ static void read_consumer(struct kda_etw *etw, struct kda_etw_consumer *consumer
     enum kda_status status = kda_read_field(
         etw->kernel, va, KDA_F_ETW_REALTIME_CONSUMER_ProcessObject, &consumer->process_va, &why);
     if (status != KDA_OK) {
-        kda_gaps_add(kda_etw_gaps(etw), "consumer", va, status, "%s", why.text);
+        kda_etw_gap(etw, "consumer", va, status, "%s", why.text);
         return;
     }
     consumer->readable = true;
@@ -82,7 +82,7 @@ static bool on_consumer(void *context, uint64_t link_va, bool readable)
     uint32_t at = kda_field_offset(walk->etw->kernel, KDA_F_ETW_REALTIME_CONSUMER_Links);
     (void)readable; /* a known address with missing memory is a row all the same */
     (void)kda_etw_consumer(walk->etw, link_va - at, KDA_CONSUMER_LIST, walk->session);
-    return !walk->etw->out_of_memory;
+    return !kda_etw_stop(walk->etw);
 }
 
 void kda_etw_read_consumer_list(struct kda_etw *etw, struct kda_etw_session *session)
@@ -91,8 +91,7 @@ void kda_etw_read_consumer_list(struct kda_etw *etw, struct kda_etw_session *ses
     if (head == 0 || !kda_has_field(etw->kernel, KDA_F_ETW_REALTIME_CONSUMER_Links))
         return;
     struct list_walk walk = {etw, session};
-    (void)!kda_list_walk(etw->kernel, head, KDA_ETW_MAX_CONSUMERS, "consumers", on_consumer, &walk,
-                         NULL, NULL);
+    kda_etw_walk(etw, head, KDA_ETW_MAX_CONSUMERS, "consumers", on_consumer, &walk);
 }
 
 static void name_owner(struct kda_etw *etw, struct kda_etw_consumer *consumer)

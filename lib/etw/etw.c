@@ -3,6 +3,8 @@
  */
 #include "kda/etw.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,16 +12,63 @@
 
 #define ETW_ARENA_LIMIT ((size_t)512 << 20)
 
+void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
+                 const char *fmt, ...)
+{
+    char text[sizeof(((struct kda_gap *)0)->text)];
+    if (status == KDA_NO_MEMORY)
+        etw->out_of_memory = true;
+    if (kda_etw_stop(etw))
+        return;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    kda_gaps_add(kda_etw_gaps(etw), what, va, status, "%s", text);
+}
+
+void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *what, kda_list_fn fn,
+                  void *context)
+{
+    /* The walker has recorded a gap for anything but memory. */
+    if (kda_list_walk(etw->kernel, head, max, what, fn, context, NULL, NULL) == KDA_NO_MEMORY)
+        etw->out_of_memory = true;
+}
+
+void *kda_etw_alloc(struct kda_etw *etw, size_t size)
+{
+    if (size > SIZE_MAX - 16 || size + 16 > etw->arena.limit - etw->arena.used) {
+        kda_gaps_add(kda_etw_gaps(etw), "etw", 0, KDA_LIMIT,
+                     "the ETW state has more than %zu MiB; the rest was left out",
+                     etw->arena.limit >> 20);
+        return NULL;
+    }
+    void *object = kda_arena_alloc(&etw->arena, size);
+    if (!object)
+        etw->out_of_memory = true;
+    return object;
+}
+
+void *kda_etw_keep(struct kda_etw *etw, const void *bytes, size_t size)
+{
+    void *kept = kda_etw_alloc(etw, size);
+    if (kept)
+        memcpy(kept, bytes, size);
+    return kept;
+}
+
 void *kda_etw_add(struct kda_etw *etw, struct kda_ptrs *list, struct kda_map *map, uint64_t va,
                   size_t size, size_t max, const char *what)
 {
     if (list->count >= max) {
-        kda_gaps_add(kda_etw_gaps(etw), what, va, KDA_LIMIT, "more than %zu of them", max);
+        kda_gaps_add(kda_etw_gaps(etw), what, 0, KDA_LIMIT, "more than %zu of them", max);
         return NULL;
     }
-    void *object = kda_arena_alloc(&etw->arena, size);
+    void *object = kda_etw_alloc(etw, size);
     void *items = list->items;
-    if (!object || !kda_grow(&items, &list->capacity, list->count + 1, sizeof(void *), max)) {
+    if (!object)
+        return NULL;
+    if (!kda_grow(&items, &list->capacity, list->count + 1, sizeof(void *), max)) {
         etw->out_of_memory = true;
         return NULL;
     }
@@ -47,8 +96,7 @@ bool kda_etw_field(struct kda_etw *etw, const char *what, uint64_t object, enum 
     enum kda_status status = kda_read_field(etw->kernel, object, field, ret, &why);
     if (status == KDA_OK)
         return true;
-    kda_gaps_add(kda_etw_gaps(etw), what, object, status, "%s: %s", kda_field_name(field),
-                 why.text);
+    kda_etw_gap(etw, what, object, status, "%s: %s", kda_field_name(field), why.text);
     return false;
 }
 
@@ -130,22 +178,41 @@ static void sort(struct kda_ptrs *list, int (*order)(const void *, const void *)
         qsort(list->items, list->count, sizeof(void *), order);
 }
 
+/* Everything found so far is read, which finds more: a back pointer may name a silo or an entry
+ * that no list names. Each object is read once. The tables of a silo come before the lists of its
+ * entries, because a table says of which type an entry is. */
+static void read_found(struct kda_etw *etw)
+{
+    bool more = true;
+    while (more && !kda_etw_stop(etw)) {
+        more = false;
+        for (; etw->silos_read < etw->silo_count && !kda_etw_stop(etw); more = true) {
+            struct kda_etw_silo *silo = &etw->silos[etw->silos_read++];
+            kda_etw_read_sessions(etw, silo);
+            kda_etw_read_providers(etw, silo);
+        }
+        for (; etw->consumer_lists_read < etw->sessions.count && !kda_etw_stop(etw); more = true)
+            kda_etw_read_consumer_list(etw, etw->sessions.items[etw->consumer_lists_read++]);
+        if (etw->silos_read < etw->silo_count)
+            continue;
+        for (; etw->registration_lists_read < etw->providers.count && !kda_etw_stop(etw);
+             more = true)
+            kda_etw_read_registration_list(etw,
+                                           etw->providers.items[etw->registration_lists_read++]);
+    }
+}
+
 static void read_everything(struct kda_etw *etw)
 {
-    for (size_t i = 0; i < etw->silo_count; i++)
-        kda_etw_read_sessions(etw, &etw->silos[i]);
-    for (size_t i = 0; i < etw->sessions.count; i++)
-        kda_etw_read_consumer_list(etw, etw->sessions.items[i]);
-    for (size_t i = 0; i < etw->silo_count; i++)
-        kda_etw_read_providers(etw, &etw->silos[i]);
+    read_found(etw);
     kda_etw_read_handle_symbols(etw);
-    /* The lists first: the handle walk then knows what an object behind a missing header is. New
-     * entries that back pointers name are appended while this runs. */
-    for (size_t i = 0; i < etw->providers.count; i++)
-        kda_etw_read_registration_list(etw, etw->providers.items[i]);
+    /* Handles last: the lists then say what an object behind a missing header is. */
     kda_etw_read_handles(etw);
-    for (size_t i = 0; i < etw->providers.count; i++)
-        kda_etw_read_registration_list(etw, etw->providers.items[i]);
+    read_found(etw);
+    if (kda_kernel_exhausted(etw->kernel))
+        kda_gaps_add(kda_etw_gaps(etw), "work", 0, KDA_LIMIT,
+                     "structures of this image lead round and round; reading was stopped, and what "
+                     "is shown is incomplete");
 }
 
 static enum kda_status prepare(struct kda_etw *etw, struct kda_error *err)

@@ -145,6 +145,8 @@ static bool put_acl(struct sddl *out, const uint8_t *sd, size_t size, size_t at)
         size_t ace_size = kda_le16(sd + ace + 2);
         if (ace_size < 8 || ace_size > end - ace || !put_ace(out, sd, ace, ace_size))
             return false;
+        if (out->overflow)
+            return true; /* the caller refuses it: no use in writing the rest */
         ace += ace_size;
     }
     return true;
@@ -224,9 +226,7 @@ static enum kda_status render(struct kda_etw *etw, uint64_t va, const uint8_t *s
     else if (out.overflow)
         status = kda_fail_at(err, KDA_LIMIT, "etw", va, "the security descriptor is too long");
     if (status == KDA_OK) {
-        *ret = kda_arena_strndup(&etw->arena, text, out.used);
-        if (!*ret)
-            status = kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for a descriptor");
+        *ret = kda_etw_keep(etw, text, out.used + 1); /* says itself why it could not */
     }
     kda_free(text);
     return status;
@@ -267,9 +267,7 @@ const char *kda_etw_security(struct kda_etw *etw, uint64_t fast_ref, const char 
     enum kda_status status = kda_is_kernel_va(etw->kernel, at)
                                  ? read_descriptor(etw, at, &text, &why)
                                  : kda_fail_at(&why, KDA_BAD_DATA, "etw", at, "no kernel address");
-    if (status == KDA_NO_MEMORY)
-        etw->out_of_memory = true;
-    else if (status != KDA_OK)
-        kda_gaps_add(kda_etw_gaps(etw), what, at, status, "%s", why.text);
+    if (status != KDA_OK)
+        kda_etw_gap(etw, what, at, status, "%s", why.text);
     return text;
 }

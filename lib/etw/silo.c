@@ -44,7 +44,7 @@ static struct kda_etw_silo *add_silo(struct kda_etw *etw, uint64_t state, uint64
         return NULL;
     }
     struct kda_etw_silo *silo = &etw->silos[etw->silo_count++];
-    silo->host = etw->silo_count == 1;
+    silo->host = silo == etw->silos;
     silo->state = state;
     silo->job = job;
     if (silo->host)
@@ -152,7 +152,7 @@ enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err)
         return KDA_OK;
     uint64_t head = kda_symbol_va(kernel, KDA_SYM_PspJobList);
     if (head && kda_has_field(kernel, KDA_F_EJOB_JobLinks))
-        (void)!kda_list_walk(kernel, head, KDA_MAX_PROCESSES, "jobs", on_job, etw, NULL, NULL);
+        kda_etw_walk(etw, head, KDA_MAX_PROCESSES, "jobs", on_job, etw);
     /* Second witness: the jobs that processes name. */
     const struct kda_process *processes;
     size_t count;
@@ -183,12 +183,8 @@ struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
         kda_read_field(etw->kernel, globals, KDA_F_ESERVERSILO_GLOBALS_EtwSiloState, &back, NULL) ==
             KDA_OK &&
         back == state) {
-        struct kda_etw_silo *silo = add_silo(etw, state, 0);
-        if (silo) {
-            kda_etw_read_sessions(etw, silo);
-            kda_etw_read_providers(etw, silo);
-        }
-        return silo;
+        return add_silo(etw, state,
+                        0); /* read_found reads it: no recursion through back pointers */
     }
     return NULL;
 }
@@ -197,7 +193,7 @@ const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
                                                    const struct kda_process *process)
 {
     uint64_t job = process->server_silo ? process->server_silo : process->job;
-    if (!process->readable)
+    if (!process->has_silo)
         return NULL;
     if (job != 0)
         for (size_t i = 0; i < etw->silo_count; i++)

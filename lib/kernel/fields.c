@@ -57,6 +57,19 @@ enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object, enum 
     return KDA_OK;
 }
 
+static enum kda_status keep_string(struct kda_kernel *kernel, const char *text, size_t size,
+                                   const char **ret, struct kda_error *err)
+{
+    if (size + 16 > kernel->arena.limit - kernel->arena.used)
+        return kda_fail(err, KDA_LIMIT, "kernel", "the image holds more than %zu MiB of names",
+                        kernel->arena.limit >> 20);
+    char *kept = kda_arena_strndup(&kernel->arena, text, size);
+    if (!kept)
+        return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory reading a string");
+    *ret = kept;
+    return KDA_OK;
+}
+
 enum kda_status kda_read_string(struct kda_kernel *kernel, uint64_t string_va, size_t max_bytes,
                                 const char **ret, struct kda_error *err)
 {
@@ -79,20 +92,17 @@ enum kda_status kda_read_string(struct kda_kernel *kernel, uint64_t string_va, s
         return kda_fail_at(err, KDA_BAD_DATA, "kernel", string_va,
                            "the string at 0x%016llx has its text at 0x%016llx, no kernel address",
                            (unsigned long long)string_va, (unsigned long long)buffer);
-    uint8_t stack[1024];
-    uint8_t *text = length <= sizeof(stack) ? stack : kda_calloc(length, 1);
+    /* UTF-16 first, its UTF-8 form behind it. */
+    uint8_t stack[1024 + KDA_UTF8_MAX(512) + 1];
+    size_t cap = KDA_UTF8_MAX(length / 2u) + 1;
+    uint8_t *text = length + cap <= sizeof(stack) ? stack : kda_calloc(length + cap, 1);
     if (!text)
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory reading a string");
     status = kda_read(kernel, buffer, text, length, err);
     if (status == KDA_OK) {
-        size_t cap = KDA_UTF8_MAX(length / 2u) + 5;
-        char *out = kda_arena_alloc(&kernel->arena, cap);
-        if (out)
-            (void)kda_utf16_to_utf8(text, length / 2u, true, out, cap);
-        if (out)
-            *ret = out;
-        else
-            status = kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory reading a string");
+        char *utf8 = (char *)text + length;
+        size_t size = kda_utf16_to_utf8(text, length / 2u, true, utf8, cap);
+        status = keep_string(kernel, utf8, size, ret, err);
     }
     if (text != stack)
         kda_free(text);

@@ -14,8 +14,8 @@
 #define LOW_STUB_START 0x1000u
 #define LOW_STUB_END 0x100000u
 #define SCAN_CHUNK 0x100000u
-#define MAX_IMAGE_PROBES 1048576u /* pages looked at for "MZ" under one root */
-#define MAX_ROOTS_TRIED 64u
+#define MAX_ROOTS_TRIED 64u /* by each way of finding candidates */
+#define TABLE_COST 16u      /* work of going through one page table, in probes for "MZ" */
 
 /* What was tried, for the message when nothing is found. */
 struct trail {
@@ -113,7 +113,8 @@ static bool is_mz(struct kda_kernel *kernel, uint64_t pa)
 static bool try_va(struct search *s, uint64_t va)
 {
     uint64_t pa;
-    return kda_translate(s->kernel, s->kernel->info.dtb, va, &pa, NULL) == KDA_OK &&
+    return kda_work_spend(s->kernel, 1) &&
+           kda_translate(s->kernel, s->kernel->info.dtb, va, &pa, NULL) == KDA_OK &&
            is_mz(s->kernel, pa) && accept_base(s, va);
 }
 
@@ -147,7 +148,6 @@ static uint64_t slot_va(uint64_t base, unsigned level, unsigned index)
 struct table_scan {
     struct search *search;
     bool large_only; /* first round: the kernel is mapped with large pages on most machines */
-    uint32_t probes;
 };
 
 static bool scan_table(struct table_scan *scan, uint64_t table, unsigned level, uint64_t base)
@@ -155,7 +155,8 @@ static bool scan_table(struct table_scan *scan, uint64_t table, unsigned level, 
     struct kda_kernel *kernel = scan->search->kernel;
     const uint8_t *page;
     uint8_t copy[KDA_PAGE_SIZE];
-    if (kda_space_page(kernel, table / KDA_PAGE_SIZE, &page, NULL) != KDA_OK)
+    if (!kda_work_spend(kernel, TABLE_COST) ||
+        kda_space_page(kernel, table / KDA_PAGE_SIZE, &page, NULL) != KDA_OK)
         return false;
     memcpy(copy, page, sizeof(copy)); /* the cache may drop the page below */
     for (unsigned i = 0; i < 512; i++) {
@@ -169,13 +170,12 @@ static bool scan_table(struct table_scan *scan, uint64_t table, unsigned level, 
                 continue;
             if (scan_table(scan, pa, level - 1, va))
                 return true;
-        } else if (scan->probes < MAX_IMAGE_PROBES) {
-            scan->probes++;
+        } else if (kda_work_spend(kernel, 1)) {
             uint64_t inside = ((uint64_t)1 << (12 + 9 * level)) - 1;
             if (is_mz(kernel, pa & ~inside) && accept_base(scan->search, va))
                 return true;
         }
-        if (scan->search->fatal)
+        if (scan->search->fatal || kernel->exhausted)
             return false;
     }
     return false;
@@ -193,7 +193,7 @@ static bool base_from_tables(struct search *s)
         !kda_pte_present(kernel, entry, &table))
         return false;
     for (int round = 0; round < 2; round++) {
-        struct table_scan scan = {s, round == 0, 0};
+        struct table_scan scan = {s, round == 0};
         if (scan_table(&scan, table, 2, 0xfffff80000000000u))
             return true;
         if (s->fatal)
@@ -206,9 +206,7 @@ static bool try_root(struct search *s, uint64_t dtb, enum kda_dtb_source source,
 {
     struct kda_kernel *kernel = s->kernel;
     dtb &= ~(uint64_t)KDA_PAGE_MASK;
-    if (s->fatal)
-        return false;
-    if (s->tried++ >= MAX_ROOTS_TRIED)
+    if (s->fatal || kernel->exhausted || s->tried++ >= MAX_ROOTS_TRIED)
         return false;
     bool header_says = kda_image_info(kernel->image)->la57;
     memset(&s->last, 0, sizeof(s->last));
@@ -283,7 +281,10 @@ static enum kda_status scan_range(struct search *s, uint64_t from, uint64_t to, 
                 pa = end;
                 break;
             }
-            if (kda_image_read(kernel->image, pa, buf, take, NULL) == KDA_OK)
+            enum kda_status status = kda_image_read(kernel->image, pa, buf, take, &s->last);
+            if (status == KDA_IO)
+                s->fatal = status;
+            if (status == KDA_OK)
                 for (size_t off = 0; off < take; off += KDA_PAGE_SIZE)
                     if (looks_like_root(buf + off, pa + off) &&
                         try_root(s, pa + off, KDA_DTB_SCAN, "table at")) {
@@ -291,7 +292,7 @@ static enum kda_status scan_range(struct search *s, uint64_t from, uint64_t to, 
                         return KDA_OK;
                     }
             pa += take;
-            if (s->fatal)
+            if (s->fatal || kernel->exhausted || s->tried >= MAX_ROOTS_TRIED)
                 return KDA_OK;
             if (kernel->options.progress &&
                 !kernel->options.progress(kernel->options.context, pa, total))
@@ -309,6 +310,7 @@ static enum kda_status from_scan(struct search *s, bool *found, struct kda_error
     if (!buf)
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory for the page-table scan");
     uint64_t total = kda_image_info(s->kernel->image)->max_pa;
+    s->tried = 0;
     enum kda_status status = KDA_OK;
     for (size_t i = 0; i < 2 && status == KDA_OK && !*found && !s->fatal; i++)
         status = scan_range(s, ranges[i][0], ranges[i][1], found, buf, total);
@@ -329,6 +331,7 @@ static bool from_hints(struct search *s)
         if (try_root(s, image->dtb[i], header ? KDA_DTB_HEADER : KDA_DTB_CPU,
                      header ? "root of the dump header" : "CR3 of a processor"))
             return true;
+    s->tried = 0;
     return !s->fatal && from_low_stub(s);
 }
 
@@ -355,6 +358,32 @@ enum kda_status kda_find_kernel(struct kda_kernel *kernel, struct kda_error *err
             *err = s.last;
         return s.fatal;
     }
+    if (kernel->exhausted)
+        note(&s.trail, "search ended at root", kernel->info.dtb, "page tables without end");
     return kda_fail(err, KDA_ABSENT, "kernel", "no Windows x64 kernel found in the image (%s)",
                     s.trail.used ? s.trail.text : "no page-table root in it");
+}
+
+/* A processor was stopped in some process, and a scan meets the tables of processes: they map the
+ * kernel, but the System process's table is the one that lasts. Kept only if it maps the kernel
+ * too. */
+void kda_adopt_system_root(struct kda_kernel *kernel)
+{
+    struct kda_kernel_info *info = &kernel->info;
+    uint64_t at = kda_symbol_va(kernel, KDA_SYM_PsInitialSystemProcess), dtb, old = info->dtb;
+    uint8_t process[8];
+    struct kda_pe pe;
+    if ((info->dtb_source != KDA_DTB_CPU && info->dtb_source != KDA_DTB_SCAN) || at == 0 ||
+        kda_read(kernel, at, process, sizeof(process), NULL) != KDA_OK ||
+        kda_read_field(kernel, kda_le64(process), KDA_F_KPROCESS_DirectoryTableBase, &dtb, NULL) !=
+            KDA_OK)
+        return;
+    dtb &= 0x000ffffffffff000u;
+    if (dtb == 0 || dtb == old)
+        return;
+    info->dtb = dtb;
+    if (kda_pe_read(kernel, info->base, &pe, NULL) == KDA_OK && pe.size == info->id.pe_size)
+        info->dtb_source = KDA_DTB_SYSTEM;
+    else
+        info->dtb = old;
 }

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-#define KERNEL_ARENA_LIMIT ((size_t)256 << 20)
+#define KERNEL_ARENA_LIMIT ((size_t)64 << 20)
 
 /* Fixed address of KUSER_SHARED_DATA in every address space. Source: ntddk.h,
  * KI_USER_SHARED_DATA; SystemTime (KSYSTEM_TIME: low, high1, high2) at 0x14 in all versions. */
@@ -98,9 +98,12 @@ enum kda_status kda_kernel_open(struct kda_image *image, const struct kda_kernel
     kda_arena_init(&kernel->arena, KERNEL_ARENA_LIMIT);
     kda_map_init(&kernel->process_by_va);
     kernel->cache = kda_calloc(1, sizeof(*kernel->cache));
+    if (kernel->cache)
+        kernel->cache->pages = kda_calloc(KDA_CACHE_PAGES, KDA_PAGE_SIZE);
+    kda_work_reset(kernel);
     kernel->tlb = kda_calloc(KDA_TLB_ENTRIES, sizeof(*kernel->tlb));
     enum kda_status status;
-    if (kernel->cache && kernel->tlb)
+    if (kernel->cache && kernel->cache->pages && kernel->tlb)
         status = kda_find_kernel(kernel, err);
     else
         status = kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory opening the kernel");
@@ -108,6 +111,7 @@ enum kda_status kda_kernel_open(struct kda_image *image, const struct kda_kernel
         kda_kernel_close(kernel);
         return status;
     }
+    kda_work_reset(kernel);
     facts_without_symbols(kernel);
     kda_kdbg_facts(kernel);
     *ret = kernel;
@@ -119,8 +123,7 @@ void kda_kernel_close(struct kda_kernel *kernel)
     if (!kernel)
         return;
     if (kernel->cache)
-        for (size_t i = 0; i < KDA_CACHE_PAGES / KDA_CACHE_CHUNK; i++)
-            kda_free(kernel->cache->chunks[i]);
+        kda_free(kernel->cache->pages);
     kda_free(kernel->cache);
     kda_free(kernel->tlb);
     kda_free(kernel->modules);
@@ -151,6 +154,7 @@ enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel, struct kda_er
     if (status != KDA_OK)
         return status;
     kernel->layout = kda_symbols_layout(kernel->symbols);
+    kda_adopt_system_root(kernel);
     kda_kernel_facts(kernel);
     return KDA_OK;
 }
@@ -163,6 +167,11 @@ const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel)
 const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel)
 {
     return kernel->layout;
+}
+
+bool kda_kernel_exhausted(const struct kda_kernel *kernel)
+{
+    return kernel->exhausted;
 }
 
 uint64_t kda_kernel_pages_touched(const struct kda_kernel *kernel)

@@ -9,8 +9,9 @@
 #include "text.h"
 
 static const char *const dtb_sources[] = {
-    [KDA_DTB_OPTION] = "option",     [KDA_DTB_HEADER] = "header", [KDA_DTB_CPU] = "cpu",
-    [KDA_DTB_LOW_STUB] = "low_stub", [KDA_DTB_SCAN] = "scan",
+    [KDA_DTB_OPTION] = "option", [KDA_DTB_HEADER] = "header",
+    [KDA_DTB_CPU] = "cpu",       [KDA_DTB_LOW_STUB] = "low_stub",
+    [KDA_DTB_SCAN] = "scan",     [KDA_DTB_SYSTEM] = "system_process",
 };
 
 static const char *const kdbg_sources[] = {

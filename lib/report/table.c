@@ -107,7 +107,9 @@ static void put_named(struct kda_report *report, const char *name, struct kda_te
     add_cell(&line, name, NAME_WIDTH, false, true);
     kda_text_adds(&line, " ");
     kda_text_add(&line, value->bytes ? value->bytes : "", value->size);
-    kda_out_line(report, line.bytes ? line.bytes : "", line.size, KDA_STYLE_NONE);
+    /* Never cut: these lines hold the paths and reasons that the reader has to act on. */
+    kda_out(report, line.bytes ? line.bytes : "", line.size);
+    kda_out(report, "\n", 1);
     if (line.failed || value->failed)
         kda_report_fail(report, KDA_NO_MEMORY);
     kda_text_deinit(&line);

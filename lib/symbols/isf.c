@@ -253,12 +253,11 @@ static enum kda_status read_struct(const struct isf *isf, enum kda_struct_id id,
     const json_t *fields = json_object_get(json, "fields");
     if (number(json_object_get(json, "size"), &size) && size < KDA_NONE)
         ret->size[id] = (uint32_t)size;
-    size_t prefix = strlen(kda_struct_name(id)) + 1;
-    for (unsigned i = 0; i < KDA_FIELD_COUNT; i++) {
-        enum kda_field_id field = (enum kda_field_id)i;
-        if (kda_field_struct(field) != id)
-            continue;
-        const json_t *found = json_object_get(fields, kda_field_name(field) + prefix);
+    struct kda_lookup_fields own;
+    kda_lookup_fields(&own, id);
+    for (unsigned i = own.first; i < own.end; i++) {
+        const char *name = kda_field_name((enum kda_field_id)i) + own.prefix;
+        const json_t *found = json_object_get(fields, name);
         if (found)
             set_field(isf, found, &ret->field[i]);
     }

@@ -348,12 +348,8 @@ static enum kda_status search_path(struct search *search, const char *text, stru
 static enum kda_status search_all(struct search *search, const char *const *texts, size_t count,
                                   bool with_cache, struct kda_error *err)
 {
-    if (!search->id->has_pdb)
-        return kda_fail(err, KDA_NO_SYMBOL, "symbols",
-                        "no folder (the kernel's debug record is not in the image)");
-    if (!kda_store_name_ok(search->id->pdb_name))
-        return kda_fail(err, KDA_NO_SYMBOL, "symbols",
-                        "no folder (the PDB name in the image is not a plain file name)");
+    if (!search->id->has_pdb || !kda_store_name_ok(search->id->pdb_name))
+        return kda_fail(err, KDA_NO_SYMBOL, "symbols", "%s", ""); /* nothing to look for */
     enum kda_status status = KDA_NO_SYMBOL;
     for (size_t i = 0; i < count; i++) {
         status = search_path(search, texts[i], err);

@@ -82,7 +82,7 @@ struct places {
 
 static void add_places(struct places *places, const char *text)
 {
-    if (strcmp(places->last, text) == 0)
+    if (text[0] == '\0' || strcmp(places->last, text) == 0)
         return;
     (void)snprintf(places->last, sizeof(places->last), "%s", text);
     size_t used = strlen(places->text);
