@@ -241,7 +241,9 @@ enum kda_status kda_dir_walk(const char *path, size_t max, kda_dir_fn fn, void *
                              struct kda_error *err)
 {
     struct names names = {NULL, 0, 0};
-    DIR *dir = kda_fault() ? NULL : opendir(path);
+    if (kda_fault())
+        return kda_fail(err, KDA_IO, "file", "cannot open folder \"%s\": injected fault", path);
+    DIR *dir = opendir(path);
     if (!dir)
         return kda_fail(err, errno == ENOENT ? KDA_ABSENT : KDA_IO, "file",
                         "cannot open folder \"%s\": %s", path, strerror(errno));
