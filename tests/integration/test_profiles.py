@@ -43,7 +43,7 @@ def builtin_row(version):
     info = rows(kda("info", image, "-f", "jsonl"), "info")[0]
     assert info["version"] == version, info
     key = info["pdb_guid"].strip("{}").replace("-", "").upper() + "%X" % info["pdb_age"]
-    result = kda("symbols", "export", key)
+    result = kda("symbols", "export", key, env={"XDG_CACHE_HOME": "/none"})
     assert result.returncode == 0, result.stderr
     return image, list(csv.DictReader(io.StringIO(result.stdout), delimiter="\t"))[0]
 
@@ -230,7 +230,8 @@ class Profiles(unittest.TestCase):
         skip = {1, 2, 7}  # os, source, layout
         for line in lines:
             cells = line.rstrip("\n").split("\t")
-            shown = kda("symbols", "export", cells[3] + "%X" % int(cells[4])).stdout.split("\n")
+            key = cells[3] + "%X" % int(cells[4])
+            shown = kda("symbols", "export", key, env=self.env).stdout.split("\n")
             self.assertEqual(shown[0] + "\n", heading)
             back = shown[1].split("\t")
             self.assertEqual([c for i, c in enumerate(back) if i not in skip],
@@ -293,6 +294,22 @@ class Profiles(unittest.TestCase):
         self.assertNotIn("symbol_source", info)
         known = rows(self.run_kda("info", self.known, "-f", "jsonl"), "info")[0]
         self.assertNotIn("build_known", known)
+
+    def test_name_of_five_level_kernels(self):
+        """ntkrla57.pdb is a kernel too; the GUID decides, whatever name a profile was made with."""
+        image = work("profiles-la57.raw")
+        data = read(self.alien)
+        self.assertIn(b"ntkrnlmp.pdb", data)
+        with open(image, "wb") as f:
+            f.write(data.replace(b"ntkrnlmp.pdb", b"ntkrla57.pdb"))
+        result = self.run_kda("sessions", image, code=5)
+        self.assertIn("ntkrla57.pdb/%s1/ntkrla57.pdb" % text_of(ALIEN), result.stderr)
+        self.run_kda("symbols", "add", self.isf)
+        info = rows(self.run_kda("info", image, "-f", "jsonl"), "info")[0]
+        self.assertEqual((info["pdb_name"], info["symbol_source"]), ("ntkrla57.pdb", "cache"))
+        shutil.rmtree(self.cache)
+        self.run_kda("symbols", "add", self.isf, image)
+        self.assertTrue(os.path.exists(self.stored.replace("ntkrnlmp", "ntkrla57")))
 
     def test_triage_dumps_are_named(self):
         need_data("dumps")
