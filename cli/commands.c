@@ -34,7 +34,7 @@ const struct cli_command cli_commands[] = {
      ETW | CLI_GROUP_ALL, 1, 1, cli_run_map},
     {"symbols", "[VERB] [IMAGE]", "which symbols the kernel needs, and profiles of one's own",
      "kda symbols IMAGE              what the kernel needs and where it was found\n"
-     "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR) from the servers of\n"
+     "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR), from servers of\n"
      "                               --symbols or _NT_SYMBOL_PATH (srv*cache*url), else from\n"
      "                               Microsoft's public server; keep it as a profile\n"
      "kda symbols add FILE [IMAGE]   keep a .pdb, .json or .json.xz as a profile of one's own\n"
