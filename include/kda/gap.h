@@ -37,8 +37,8 @@ struct kda_gaps {
 void kda_gaps_init(struct kda_gaps *gaps);
 void kda_gaps_deinit(struct kda_gaps *gaps);
 
-/* Adds a gap unless the same (what, va) is among the last 512. Never fails: what cannot be stored is
- * counted in `dropped`, so that "complete" is never said by mistake. `gaps` may be NULL. */
+/* Adds a gap unless the same (what, va) is among the last 512. Never fails: what cannot be stored
+ * is counted in `dropped`, so that "complete" is never said by mistake. `gaps` may be NULL. */
 void kda_gaps_add(struct kda_gaps *gaps, const char *what, uint64_t va, enum kda_status reason,
                   const char *fmt, ...) KDA_PRINTF(5, 6);
 
