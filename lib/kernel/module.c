@@ -77,7 +77,7 @@ static bool add_module(void *context, uint64_t va, bool readable)
     module->name = module_string(walk, va, walk->fields->name, &name);
     if (!module->name)
         module->name = "";
-    status = name != KDA_OK ? name : path;
+    status = name != KDA_OK ? name : path == KDA_NO_SYMBOL ? KDA_OK : path;
     if (status != KDA_OK)
         kda_gaps_add(&kernel->gaps, "module_name", va, status, "the driver's %s cannot be read",
                      name != KDA_OK ? "name" : "path");
