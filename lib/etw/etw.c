@@ -295,6 +295,7 @@ void kda_etw_free(struct kda_etw *etw)
     kda_map_deinit(&etw->consumer_by_va);
     kda_map_deinit(&etw->provider_by_va);
     kda_map_deinit(&etw->registration_by_va);
+    kda_map_deinit(&etw->sddl_by_va);
     kda_arena_deinit(&etw->arena);
     kda_free(etw);
 }
