@@ -22,7 +22,7 @@ MAY_SEE_OPS = {"image", "symbols", "report"}
 THIRD_PARTY = {"jansson.h": "lib/symbols/", "lzma.h": "lib/symbols/", "curl/curl.h": "lib/symbols/",
                "archive.h": "lib/symbols/", "archive_entry.h": "lib/symbols/"}
 C_LIBRARY = {"assert.h", "ctype.h", "inttypes.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h",
-             "stdint.h", "stdio.h", "stdlib.h", "string.h"}
+             "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h"}
 # Files that may talk to the operating system, and why.
 OS_FILES = {"lib/base/file.c": "files", "lib/base/os.c": "folders, environment, renaming",
             "cli/term.c": "terminal, signals"}

@@ -78,6 +78,10 @@ enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err);
  * once verified. NULL when it is no silo state. */
 struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state);
 
+/* plausible.c: could this be a logger context, a GUID entry? Missing memory speaks for neither. */
+bool kda_etw_plausible_session(struct kda_etw *etw, uint64_t va, uint32_t slot);
+bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va);
+
 /* session.c */
 void kda_etw_read_sessions(struct kda_etw *etw, struct kda_etw_silo *silo);
 struct kda_etw_session *kda_etw_session_at(const struct kda_etw *etw,

@@ -135,13 +135,26 @@ static void read_registration(struct kda_etw *etw, struct kda_etw_registration *
     }
 }
 
+/* True when `entry` is known or looks like a GUID entry. */
+static bool back_pointer(struct kda_etw *etw, const struct kda_etw_registration *reg,
+                         uint64_t entry)
+{
+    if (entry == 0 || kda_map_get(&etw->provider_by_va, entry, NULL))
+        return entry != 0;
+    if (kda_etw_plausible_entry(etw, entry))
+        return true;
+    kda_gaps_add(kda_etw_gaps(etw), "registration", reg->va, KDA_BAD_DATA,
+                 "names 0x%016llx, where no GUID entry is", (unsigned long long)entry);
+    return false;
+}
+
 /* An entry that was taken off its bucket is still named here. What is named as a group has its
  * registrations on the group list; to walk the other one would invent objects. */
 static void read_back_pointers(struct kda_etw *etw, const struct kda_etw_registration *reg)
 {
-    if (kda_is_kernel_va(etw->kernel, reg->guid_entry) && (reg->guid_entry & 7) == 0)
+    if (back_pointer(etw, reg, reg->guid_entry))
         (void)kda_etw_provider(etw, reg->guid_entry, 0);
-    if (!kda_is_kernel_va(etw->kernel, reg->group_entry) || (reg->group_entry & 7) != 0)
+    if (!back_pointer(etw, reg, reg->group_entry))
         return;
     struct kda_etw_provider *group = kda_etw_provider(etw, reg->group_entry, 0);
     if (group && !group->has_type) {

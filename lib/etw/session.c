@@ -124,6 +124,12 @@ static void add_session(struct kda_etw *etw, struct kda_etw_silo *silo, uint32_t
                      "slot %u holds 0x%016llx, no kernel address", slot, (unsigned long long)value);
         return;
     }
+    if (!kda_etw_plausible_session(etw, va, slot)) {
+        kda_gaps_add(kda_etw_gaps(etw), "session_slot", slot_va, KDA_BAD_DATA,
+                     "slot %u points at 0x%016llx, where no logger context is", slot,
+                     (unsigned long long)va);
+        return;
+    }
     struct kda_etw_session *session =
         kda_etw_add(etw, &etw->sessions, &etw->session_by_slot, slot_key(etw, silo, slot),
                     sizeof(*session), (size_t)KDA_ETW_MAX_SILOS * KDA_ETW_MAX_LOGGERS, "sessions");

@@ -363,3 +363,27 @@ enum kda_status kda_find_kernel(struct kda_kernel *kernel, struct kda_error *err
     return kda_fail(err, KDA_ABSENT, "kernel", "no Windows x64 kernel found in the image (%s)",
                     s.trail.used ? s.trail.text : "no page-table root in it");
 }
+
+/* A processor was stopped in some process, and a scan meets the tables of processes: they map the
+ * kernel, but the System process's table is the one that lasts. Kept only if it maps the kernel
+ * too. */
+void kda_adopt_system_root(struct kda_kernel *kernel)
+{
+    struct kda_kernel_info *info = &kernel->info;
+    uint64_t at = kda_symbol_va(kernel, KDA_SYM_PsInitialSystemProcess), dtb, old = info->dtb;
+    uint8_t process[8];
+    struct kda_pe pe;
+    if ((info->dtb_source != KDA_DTB_CPU && info->dtb_source != KDA_DTB_SCAN) || at == 0 ||
+        kda_read(kernel, at, process, sizeof(process), NULL) != KDA_OK ||
+        kda_read_field(kernel, kda_le64(process), KDA_F_KPROCESS_DirectoryTableBase, &dtb, NULL) !=
+            KDA_OK)
+        return;
+    dtb &= 0x000ffffffffff000u;
+    if (dtb == 0 || dtb == old)
+        return;
+    info->dtb = dtb;
+    if (kda_pe_read(kernel, info->base, &pe, NULL) == KDA_OK && pe.size == info->id.pe_size)
+        info->dtb_source = KDA_DTB_SYSTEM;
+    else
+        info->dtb = old;
+}

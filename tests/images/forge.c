@@ -131,10 +131,21 @@ static void complete_id(struct forge *f)
         (void)snprintf(id->pdb_name, sizeof(id->pdb_name), "ntkrla57.pdb");
 }
 
+/* "10.0.22000.795"; a part that is no number ("x") counts as 0. */
 static void parse_version(struct forge *f, const char *version)
 {
-    if (sscanf(version, "%u.%u.%u.%u", &f->major, &f->minor, &f->build, &f->ubr) < 3)
-        forge_fail(f, KDA_USAGE, "\"%s\" is not a version like 10.0.22000.795", version);
+    uint32_t parts[4] = {0, 0, 0, 0};
+    for (size_t i = 0; i < 4; i++) {
+        char *end = NULL;
+        parts[i] = (uint32_t)strtoul(version, &end, 10);
+        if (*end != '.')
+            break;
+        version = end + 1;
+    }
+    f->major = parts[0];
+    f->minor = parts[1];
+    f->build = parts[2];
+    f->ubr = parts[3];
     f->truth.build = f->build;
 }
 

@@ -11,6 +11,7 @@
 
 #include "forge.h"
 #include "plain_view.h"
+#include "process.h"
 
 #define SCENARIOS KDA_SOURCE_DIR "/tests/images/scenarios/"
 #define SHARED_IMAGE KDA_SOURCE_DIR "/../shared/data/images/win11-22000.795.raw.xz"
@@ -318,7 +319,8 @@ static void test_like_the_shared_image(void **state)
     if (!probe)
         skip();
     (void)fclose(probe);
-    if (system("xz -dc '" SHARED_IMAGE "' > '" SHARED_UNPACKED "'") != 0)
+    const char *const unpack[] = {"xz", "-dc", SHARED_IMAGE, NULL};
+    if (!run_program(NULL, unpack, SHARED_UNPACKED))
         skip();
     size_t size = 0;
     char *bytes = read_file(SHARED_UNPACKED, &size);
