@@ -19,9 +19,15 @@ static const char *show(struct mini *m, const uint8_t *sd, size_t size)
     return kda_etw_security(&etw, AT | 7, "security", &va);
 }
 
-static void done(struct mini *m)
+static void drop(void)
 {
     kda_arena_deinit(&etw.arena);
+    kda_map_deinit(&etw.sddl_by_va);
+}
+
+static void done(struct mini *m)
+{
+    drop();
     mini_free(m);
 }
 
@@ -119,14 +125,14 @@ static void test_dacl_forms(void **state)
     (void)state;
     start(&b, 0); /* no DACL at all */
     assert_string_equal(show(m, b.bytes, b.size), "");
-    kda_arena_deinit(&etw.arena);
+    drop();
     start(&b, 4); /* null DACL: everyone may do everything */
     assert_string_equal(show(m, b.bytes, b.size), "D:NO_ACCESS_CONTROL");
-    kda_arena_deinit(&etw.arena);
+    drop();
     start(&b, 4); /* empty DACL: nobody may do anything */
     acl(&b, DACL);
     assert_string_equal(show(m, b.bytes, b.size), "D:");
-    kda_arena_deinit(&etw.arena);
+    drop();
     start(&b, 0x4 | 0x100 | 0x400);
     acl(&b, DACL);
     assert_string_equal(show(m, b.bytes, b.size), "D:ARAI");
