@@ -87,8 +87,36 @@ struct kda_gaps *kda_kernel_gaps(struct kda_kernel *kernel);
  * Until it succeeded, everything below except raw reads answers KDA_NO_SYMBOL. */
 KDA_MUST_CHECK enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel,
                                                        struct kda_error *err);
+/* Installs a layout that was worked out from the image itself (kda/fit.h); `symbols` becomes the
+ * kernel's own, also on failure. `cookie` (nullable) is the byte that object headers' type indexes
+ * are mixed with, where it is known without its global. KDA_USAGE when symbols are loaded already.
+ */
+KDA_MUST_CHECK enum kda_status kda_kernel_use_layout(struct kda_kernel *kernel,
+                                                     struct kda_symbols *symbols,
+                                                     const uint8_t *cookie, struct kda_error *err);
 const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel); /* NULL = none */
 const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel);   /* NULL = none */
+
+/* ---- the kernel's own PE image; none of this needs symbols ---- */
+
+#define KDA_MAX_SECTIONS 96u
+
+struct kda_section {
+    char name[9];
+    uint32_t rva, size; /* bytes in memory; inside the image */
+    bool writable, executable, discardable;
+};
+
+/* Section headers of the kernel image, those that lie inside it, into room for KDA_MAX_SECTIONS.
+ * Source: PE/COFF specification. KDA_BAD_DATA, or why the header page cannot be read. */
+KDA_MUST_CHECK enum kda_status kda_kernel_sections(struct kda_kernel *kernel,
+                                                   struct kda_section *sections, size_t *count,
+                                                   struct kda_error *err);
+/* Address of a named export; KDA_ABSENT if there is none. */
+KDA_MUST_CHECK enum kda_status kda_kernel_export(struct kda_kernel *kernel, const char *name,
+                                                 uint64_t *va, struct kda_error *err);
+/* What the file says, for callers that have only the kernel. */
+struct kda_image *kda_kernel_image(const struct kda_kernel *kernel);
 
 /* ---- reads ---- */
 

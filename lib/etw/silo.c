@@ -142,14 +142,32 @@ static bool on_job(void *context, uint64_t link_va, bool readable)
     return true;
 }
 
+/* A fitted layout may lack the way from a job to its globals: containers that processes name are
+ * then known to exist and nothing more, unless an object's back pointer leads to them. */
+static void say_unresolved(struct kda_etw *etw)
+{
+    const struct kda_process *processes;
+    size_t count;
+    if (kda_processes(etw->kernel, &processes, &count, NULL) != KDA_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (processes[i].server_silo)
+            kda_gaps_add(kda_etw_gaps(etw), "silo", processes[i].server_silo, KDA_NO_SYMBOL,
+                         "a container's job; where it keeps its globals is not known");
+}
+
 enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err)
 {
     struct kda_kernel *kernel = etw->kernel;
     enum kda_status status = find_host(etw, err);
     if (status != KDA_OK)
         return status;
-    if (!kda_has_field(kernel, KDA_F_EJOB_ServerSiloGlobals) || etw->silos[0].state == 0)
+    if (etw->silos[0].state == 0)
         return KDA_OK;
+    if (!kda_has_field(kernel, KDA_F_EJOB_ServerSiloGlobals)) {
+        say_unresolved(etw);
+        return KDA_OK;
+    }
     uint64_t head = kda_symbol_va(kernel, KDA_SYM_PspJobList);
     if (head && kda_has_field(kernel, KDA_F_EJOB_JobLinks))
         kda_etw_walk(etw, head, KDA_MAX_PROCESSES, "jobs", on_job, etw);

@@ -221,7 +221,7 @@ enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va, u
     if (status != KDA_OK)
         return status;
     uint8_t index = (uint8_t)stored;
-    if (kda_has_symbol(kernel, KDA_SYM_ObHeaderCookie)) {
+    if (kernel->cookie_read || kda_has_symbol(kernel, KDA_SYM_ObHeaderCookie)) {
         status = read_cookie(kernel, err);
         if (status != KDA_OK)
             return status;

@@ -107,16 +107,9 @@ struct kda_pe {
 enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
                             struct kda_error *err);
 
-/* A section header, as far as needed. Source: PE/COFF specification, IMAGE_SCN_*. */
-struct kda_pe_section {
-    char name[9];
-    uint32_t rva, size; /* bytes in memory; inside the image */
-    bool writable, executable, discardable;
-};
-#define KDA_PE_MAX_SECTIONS 96u
-/* At most KDA_PE_MAX_SECTIONS headers; those that do not lie inside the image are left out. */
+/* At most KDA_MAX_SECTIONS headers; those that do not lie inside the image are left out. */
 enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,
-                                struct kda_pe_section *ret, size_t *count, struct kda_error *err);
+                                struct kda_section *ret, size_t *count, struct kda_error *err);
 enum kda_status kda_pe_kernel_id(struct kda_kernel *kernel, uint64_t base, struct kda_kernel_id *id,
                                  struct kda_pe *pe, struct kda_error *err);
 /* Address of a named export, KDA_ABSENT if there is none. */
