@@ -247,7 +247,10 @@ static void test_false_silo(void **state)
     (void)mini_system(m, 8);
     uint64_t process = mini_process(m, 8, "p"), logger = mini_session(m, 1, "Host");
     uint64_t reader = mini_consumer(m, logger, process, 1);
-    mini_set(m, reader, KDA_F_ETW_REALTIME_CONSUMER_SiloState, mini_alloc(m, 0x2000));
+    uint64_t state_va = mini_alloc(m, 0x2000);
+    mini_set(m, state_va, KDA_F_ETW_SILODRIVERSTATE_SiloGlobals,
+             mini_symbol(m, KDA_SYM_PspHostSiloGlobals)); /* which names the host's state */
+    mini_set(m, reader, KDA_F_ETW_REALTIME_CONSUMER_SiloState, state_va);
     struct kda_etw *etw = map(m);
     assert_int_equal(silos(etw), 1); /* its back pointer does not close the loop */
     assert_true(consumer(etw, reader)->silo->host);
