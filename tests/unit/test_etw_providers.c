@@ -272,6 +272,22 @@ static void test_kinds(void **state)
     finish(m, etw);
 }
 
+/* Both bits, or none: the flags say nothing, so what stands in the shared place decides. */
+static void test_kind_with_useless_flags(void **state)
+{
+    (void)state;
+    for (unsigned bits = 0; bits < 2; bits++) {
+        struct mini *m = machine(NULL);
+        uint64_t entry = mini_guid_entry(m, BUCKET(1, 0), 1);
+        uint64_t reg = mini_registration(m, entry, 0xfffff80099990000u, true);
+        mini_set(m, reg, KDA_F_ETW_REG_ENTRY_DbgUserRegistration, bits);
+        mini_set(m, reg, KDA_F_ETW_REG_ENTRY_DbgKernelRegistration, bits);
+        struct kda_etw *etw = map(m);
+        assert_false(provider(etw, entry)->registrations[0]->has_kind);
+        finish(m, etw);
+    }
+}
+
 static void test_kind_without_flags(void **state)
 {
     struct mini *m = machine("6.1.7601.24540");
@@ -595,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_symbol_handle),
         cmocka_unit_test(test_enable_slots),
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_kind_with_useless_flags),
         cmocka_unit_test(test_kind_without_flags),
         cmocka_unit_test(test_traits),
         cmocka_unit_test(test_registration_without_memory),

@@ -263,7 +263,7 @@ static void test_long_paths_of_many_processes(void **state)
     assert_int_equal(count, 4000);
     for (size_t i = 0; i < count; i++)
         with += processes[i].image != NULL;
-    assert_in_range(with, 600, 700); /* 64 MiB of text */
+    assert_in_range(with, 600, 700);                            /* 64 MiB of text */
     assert_int_equal(mini_gaps(m, "image_path", KDA_LIMIT), 1); /* the same string every time */
     assert_true(m->kernel->arena.used <= (size_t)64 << 20);
     mini_free(m);
