@@ -74,6 +74,10 @@ static int store(struct parser *parser, const struct cli_option *option, const c
         cli_error("--%s wants a number (decimal, or hex with 0x), not '%s'", option->name, value);
         return CLI_USAGE;
     }
+    if (number == 0) { /* would read as "not given" */
+        cli_error("--%s wants a number above 0", option->name);
+        return CLI_USAGE;
+    }
     *(uint64_t *)member(parser->options, option) = number;
     return CLI_DONE;
 }

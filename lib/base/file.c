@@ -1,4 +1,5 @@
 #define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE     /* SEEK_DATA */
 #define _DEFAULT_SOURCE /* flock: POSIX locks vanish when any descriptor of the file closes */
 #define _POSIX_C_SOURCE 200809L
 
@@ -187,6 +188,19 @@ enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf,
         return KDA_OK;
     }
     return read_fd(file, off, buf, size, err);
+}
+
+uint64_t kda_file_next_data(struct kda_file *file, uint64_t off)
+{
+#ifdef SEEK_DATA
+    if (file->fd >= 0 && off < file->size) {
+        off_t at = lseek(file->fd, (off_t)off, SEEK_DATA);
+        if (at < 0)
+            return errno == ENXIO ? file->size : off;
+        return (uint64_t)at;
+    }
+#endif
+    return off;
 }
 
 enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret, size_t *size,

@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-#define ETW_ARENA_LIMIT ((size_t)512 << 20)
+#define ETW_ARENA_LIMIT ((size_t)128 << 20)
 
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
                  const char *fmt, ...)

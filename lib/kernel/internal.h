@@ -20,9 +20,10 @@
  * fetched costs more than one that is at hand. */
 #define KDA_WORK_BASE 2000000u
 #define KDA_WORK_PER_PAGE 128u
-#define KDA_WORK_MAX 268435456u
+#define KDA_WORK_MAX 67108864u /* some seconds */
 #define KDA_WORK_PER_MISS 16u
-#define KDA_WORK_BYTES 256u /* bytes of a long read that count as one more read */
+#define KDA_WORK_PER_FAILURE 16u /* finding that memory is missing, and writing down why */
+#define KDA_WORK_BYTES 256u      /* bytes of a long read that count as one more read */
 
 /* Handle pages read in one run, over all tables: bounds the work that lying tables can cause. */
 #define KDA_MAX_HANDLE_PAGES 262144u
