@@ -75,6 +75,7 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
                 .path = cli->fetched ? cli->fetched : cli->options.symbols,
                 .nt_symbol_path = getenv("_NT_SYMBOL_PATH"),
                 .kda_symbols = getenv("KDA_SYMBOLS"),
+                .keep = true,
             },
         .progress = cli_progress,
         .context = &cli->progress,
@@ -140,6 +141,9 @@ int cli_load_symbols(struct cli *cli, struct kda_error *err)
         code = cli->options.download ? fetch_symbols(cli, err) : fit_layout(cli, err);
     else if (status != KDA_OK)
         code = status == KDA_NO_MEMORY || status == KDA_USAGE ? code_of(status) : CLI_SYMBOLS;
+    const struct kda_symbols *found = code == CLI_DONE ? kda_kernel_symbols(cli->kernel) : NULL;
+    if (found && kda_symbols_info(found)->note)
+        cli_note(cli, "note: %s", kda_symbols_info(found)->note);
     cli_phase(cli, "symbols_us");
     return code;
 }
@@ -208,13 +212,29 @@ int cli_open_etw(struct cli *cli)
     return code_of(status);
 }
 
+/* What goes in is evidence: no slip of the hand may replace it. NULL: it does not. */
+static const char *overwritten_input(const struct cli *cli)
+{
+    const struct cli_options *o = &cli->options;
+    if (!o->output || !cli->image)
+        return NULL;
+    const char *companion = kda_image_info(cli->image)->companion;
+    if (term_same_file(o->output, o->positional[0]))
+        return "the image itself";
+    if (companion && term_same_file(o->output, companion))
+        return "a part of the image: the file beside it";
+    if (o->symbols && term_same_file(o->output, o->symbols))
+        return "the symbol file";
+    return NULL;
+}
+
 int cli_open_report(struct cli *cli)
 {
     struct kda_error err;
     const struct cli_options *o = &cli->options;
-    /* The image is evidence: no slip of the hand may replace it. */
-    if (o->output && cli->image && term_same_file(o->output, o->positional[0])) {
-        cli_error("the output '%s' is the image itself", o->output);
+    const char *input = overwritten_input(cli);
+    if (input) {
+        cli_error("the output '%s' is %s", o->output, input);
         return CLI_USAGE;
     }
     if (!cli_output_open(&cli->output, o->output)) {

@@ -22,8 +22,8 @@ extern "C" {
  * Source: 64 slots up to 20348, 80 on 22000 (etw state MaxLoggers); the cap leaves room. */
 #define KDA_ETW_MAX_LOGGERS 1024u
 #define KDA_ETW_MAX_SILOS 1024u
-#define KDA_ETW_MAX_CONSUMERS 65536u
-#define KDA_ETW_MAX_GUIDS 262144u
+#define KDA_ETW_MAX_CONSUMERS 8192u
+#define KDA_ETW_MAX_GUIDS 65536u
 #define KDA_ETW_MAX_REGS 1048576u
 #define KDA_ETW_ENABLE_SLOTS 8u
 

@@ -36,7 +36,7 @@ bool kda_fit_load_data(struct kda_fit *fit)
 {
     struct kda_section sections[KDA_MAX_SECTIONS];
     size_t count, capacity = 0;
-    if (kda_kernel_sections(fit->kernel, sections, KDA_MAX_SECTIONS, &count, NULL) != KDA_OK) {
+    if (kda_kernel_sections(fit->kernel, sections, &count, NULL) != KDA_OK) {
         /* The header page is missing: the whole image may be data. */
         memset(&sections[0], 0, sizeof(sections[0]));
         sections[0].size = (uint32_t)(fit->end - fit->base);

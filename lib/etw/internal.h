@@ -27,6 +27,8 @@ struct kda_etw {
     struct kda_map provider_by_va;  /* -> index in providers */
     struct kda_map registration_by_va;
     size_t silos_read, consumer_lists_read, registration_lists_read; /* how far the work has come */
+    struct kda_map sddl_by_va; /* descriptor -> its text: many objects share one */
+    size_t sddl_bytes;         /* of security text written so far, against a limit in security.c */
     bool out_of_memory;
 };
 

@@ -208,8 +208,8 @@ static void attach(struct kda_etw *etw, bool count_only)
         for (unsigned group = 0; group < 2; group++) {
             struct kda_etw_provider *provider =
                 kda_etw_lookup(&etw->providers, &etw->provider_by_va, *owner_of(node, group != 0));
-            if (!provider)
-                continue;
+            if (!provider || (group && node->row.guid_entry == provider->va))
+                continue; /* an entry that is its own group is listed once */
             if (!count_only)
                 provider->registrations[provider->registration_count] = &node->row;
             provider->registration_count++;

@@ -35,9 +35,12 @@ enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object, enum 
                               kda_field_name(field))
                    : KDA_NO_SYMBOL;
     const struct kda_field *f = &kernel->layout->field[field];
-    /* Rows from sources without sizes are used only for fields whose size callers know; a bit
-     * field always carries its unit. */
-    size_t size = f->size ? f->size : 8;
+    size_t size = f->size;
+    /* A guess of 8 would read the neighbours of a smaller field into its value. */
+    if (size == 0)
+        return err ? kda_fail(err, KDA_NO_SYMBOL, "kernel", "the size of %s is not known",
+                              kda_field_name(field))
+                   : KDA_NO_SYMBOL;
     if (size > 8)
         return kda_fail(err, KDA_USAGE, "kernel", "%s is no integer", kda_field_name(field));
     uint8_t bytes[8] = {0};
@@ -54,12 +57,17 @@ enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object, enum 
     return KDA_OK;
 }
 
+static enum kda_status too_much_text(const struct kda_kernel *kernel, struct kda_error *err)
+{
+    return kda_fail(err, KDA_LIMIT, "kernel", "the image holds more than %zu MiB of names",
+                    kernel->arena.limit >> 20);
+}
+
 static enum kda_status keep_string(struct kda_kernel *kernel, const char *text, size_t size,
                                    const char **ret, struct kda_error *err)
 {
     if (size + 16 > kernel->arena.limit - kernel->arena.used)
-        return kda_fail(err, KDA_LIMIT, "kernel", "the image holds more than %zu MiB of names",
-                        kernel->arena.limit >> 20);
+        return too_much_text(kernel, err);
     char *kept = kda_arena_strndup(&kernel->arena, text, size);
     if (!kept)
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory reading a string");
@@ -89,6 +97,8 @@ enum kda_status kda_read_string(struct kda_kernel *kernel, uint64_t string_va, s
         return kda_fail_at(err, KDA_BAD_DATA, "kernel", string_va,
                            "the string at 0x%016llx has its text at 0x%016llx, no kernel address",
                            (unsigned long long)string_va, (unsigned long long)buffer);
+    if (length / 2u + 16 > kernel->arena.limit - kernel->arena.used)
+        return too_much_text(kernel, err);
     /* UTF-16 first, its UTF-8 form behind it. */
     uint8_t stack[1024 + KDA_UTF8_MAX(512) + 1];
     size_t cap = KDA_UTF8_MAX(length / 2u) + 1;

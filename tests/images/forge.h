@@ -39,9 +39,9 @@ enum forge_format {
     FORGE_FORMATS
 };
 
-/* What a provider registration or a session may be checked against. Fields above the line in each
- * record are wishes from the scenario, those below are results of the build. A va of 0 = does not
- * exist in this build or scenario. */
+/* The records: what the scenario asked for, then (from the first address on) what the build made
+ * of it. An address of 0 = does not exist in this build or scenario. `readable`: all pages of the
+ * object itself are in the image. Texts are as a reader must show them. */
 struct forge_module {
     const char *name, *path;
     uint32_t size, timestamp;
@@ -184,6 +184,10 @@ struct forge_truth {
     size_t reg_count;
     struct forge_hole_page *holes;
     size_t hole_count;
+    /* What hostile lines put into logger slots: a reader cannot tell these from sessions whose
+     * memory is missing. */
+    uint64_t wild_slots[16];
+    size_t wild_slot_count;
     size_t hostile_count; /* lies told on purpose: facts above are what was there before */
 };
 

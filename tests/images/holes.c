@@ -91,6 +91,14 @@ static struct extent etw_part(struct forge *f, const char *kind, const char *id)
     return (struct extent){0, 0};
 }
 
+static uint64_t symbol_named(const struct forge *f, const char *name)
+{
+    for (size_t i = 0; i < KDA_SYM_COUNT; i++)
+        if (strcmp(kda_symbol_name((enum kda_symbol_id)i), name) == 0)
+            return symbol(f, (enum kda_symbol_id)i);
+    return 0;
+}
+
 static struct extent resolve(struct forge *f, const struct hole *h)
 {
     char kind[16];
@@ -104,6 +112,8 @@ static struct extent resolve(struct forge *f, const struct hole *h)
     uint64_t number = strtoull(id, NULL, 0);
     if (strcmp(kind, "va") == 0)
         return (struct extent){number, 1};
+    if (strcmp(kind, "symbol") == 0)
+        return (struct extent){symbol_named(f, id), 1};
     if (strcmp(kind, "process") == 0 || strcmp(kind, "path") == 0 || strcmp(kind, "table") == 0 ||
         strcmp(kind, "leaf") == 0)
         return process_part(f, kind, number);

@@ -297,8 +297,25 @@ static void test_holes(void **state)
             assert_false(t->sessions[i].readable);
     free(bytes);
     struct kda_error err = {0};
+    bytes = NULL;
     assert_int_equal(forge_write_memory(forge, FORGE_RAW, &bytes, &size, &err), KDA_UNSUPPORTED);
+    assert_null(bytes);
     assert_non_null(strstr(err.text, "kind=paged"));
+    forge_free(forge);
+}
+
+/* One page out of a large one: the entry stays, the page is not in the file. */
+static void test_hole_in_a_large_page(void **state)
+{
+    (void)state;
+    struct forge *forge = build("win11", "hole what=symbol:PsActiveProcessHead kind=absent");
+    size_t size = 0;
+    uint8_t *bytes = write_bytes(forge, FORGE_DMP_LIVE, &size);
+    assert_int_equal(forge_truth(forge)->hole_count, 1);
+    uint64_t pfn = forge_truth(forge)->holes[0].pfn;
+    assert_null(page_bitmap(bytes, pfn));
+    assert_non_null(page_bitmap(bytes, pfn ^ 1));
+    free(bytes);
     forge_free(forge);
 }
 
@@ -381,6 +398,8 @@ static const char *const bad_lines[] = {
     "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} kernel driver=none.sys",
     "hole what=process:777",
     "hole what=nothing",
+    "hole what=symbol:PsActiveProcessHead kind=paged",
+    "hole what=symbol:Nothing kind=absent",
     "hole kind=absent",
     "hole va=0x1000",
     "hostile cycle=nothing",
@@ -445,6 +464,7 @@ int main(void)
         cmocka_unit_test(test_same_scenario_same_bytes),
         cmocka_unit_test(test_every_scenario_builds),
         cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_hole_in_a_large_page),
         cmocka_unit_test(test_big_machines_are_sparse),
         cmocka_unit_test(test_vmware_pair),
         cmocka_unit_test(test_bad_scenarios),
