@@ -82,6 +82,11 @@ struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state);
 bool kda_etw_plausible_session(struct kda_etw *etw, uint64_t va, uint32_t slot);
 bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va);
 
+/* The host for an object that has no member to name its state or could not be read; NULL for one
+ * that names what is no state. */
+struct kda_etw_silo *kda_etw_default_silo(struct kda_etw *etw, bool readable,
+                                          enum kda_field_id member);
+
 /* session.c */
 void kda_etw_read_sessions(struct kda_etw *etw, struct kda_etw_silo *silo);
 struct kda_etw_session *kda_etw_session_at(const struct kda_etw *etw,

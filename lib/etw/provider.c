@@ -279,7 +279,8 @@ void kda_etw_join_providers(struct kda_etw *etw)
             etw->out_of_memory = true;
         provider->registration_count = 0;
         if (!provider->silo)
-            provider->silo = &etw->silos[0];
+            provider->silo =
+                kda_etw_default_silo(etw, provider->readable, KDA_F_ETW_GUID_ENTRY_SiloState);
     }
     if (etw->out_of_memory)
         return;
