@@ -25,6 +25,12 @@ static void poke_pattern(struct machine *m, uint64_t va, uint64_t array, uint64_
     poke(m, va + 0x18, state);
 }
 
+/* An encoded debugger block is read without its keys: what must not help has to go. */
+static void drop_block(struct machine *m)
+{
+    memset(at_va(m, SYM(m, KdDebuggerDataBlock)), 0, 0x340);
+}
+
 /* What the fit says about a machine whose host state is known. */
 static void expect_host(struct machine *m, struct view *v)
 {
@@ -40,7 +46,8 @@ static void decoy_patterns(void **state)
     struct machine m = {0};
     struct view v;
     (void)state;
-    make(&m, "win11", "10.0.26100.x", "rvas invented\nkdbg encoded", FORGE_RAW);
+    make(&m, "win11", "10.0.26100.x", "rvas invented", FORGE_RAW);
+    drop_block(&m);
     const struct forge_silo *container = &forge_truth(m.forge)->silos[1];
     uint64_t first = SYM(&m, PspHostSiloGlobals) + 0x800;
     /* Before the real one: nonsense, a container's state, the loggers of nobody. */
@@ -71,7 +78,8 @@ static void every_anchor(void **state)
     struct machine m = {0};
     struct view v;
     (void)state;
-    make(&m, "win11", "10.0.22631.2428", "rvas invented\nkdbg encoded", FORGE_RAW);
+    make(&m, "win11", "10.0.22631.2428", "rvas invented", FORGE_RAW);
+    drop_block(&m);
     uint64_t globals = SYM(&m, PspHostSiloGlobals);
     uint64_t host = forge_truth(m.forge)->silos[0].state;
     poke(&m, SYM(&m, EtwpDebuggerData), 0);
@@ -103,12 +111,13 @@ static void last_anchors(void **state)
     struct view v;
     char extra[160];
     (void)state;
-    make(&m, "win11", "10.0.26100.x", "rvas invented\nkdbg encoded\nkernel pages=4k", FORGE_RAW);
+    make(&m, "win11", "10.0.26100.x", "rvas invented\nkernel pages=4k", FORGE_RAW);
     (void)snprintf(extra, sizeof(extra),
-                   "rvas invented\nkdbg encoded\nkernel pages=4k\nhole va=0x%llx kind=paged",
+                   "rvas invented\nkernel pages=4k\nhole va=0x%llx kind=paged",
                    (unsigned long long)SYM(&m, PspHostSiloGlobals));
     unmake(&m);
     make(&m, "win11", "10.0.26100.x", extra, FORGE_RAW);
+    drop_block(&m);
     const struct forge_truth *t = forge_truth(m.forge);
     poke(&m, SYM(&m, EtwpDebuggerData), 0);
     poke(&m, SYM(&m, EtwThreatIntProvRegHandle), 0);
@@ -134,7 +143,8 @@ static void state_of_nobody(void **state)
     struct view v;
     struct kda_error err = {0};
     (void)state;
-    make(&m, "win11", "10.0.22631.2428", "rvas invented\nkdbg encoded", FORGE_RAW);
+    make(&m, "win11", "10.0.22631.2428", "rvas invented", FORGE_RAW);
+    drop_block(&m);
     uint64_t member = SYM(&m, PspHostSiloGlobals) + FIELD(&m, ESERVERSILO_GLOBALS, EtwSiloState);
     uint64_t container = forge_truth(m.forge)->silos[1].state;
     poke(&m, member, container);
@@ -156,6 +166,7 @@ static void false_system(void **state)
     struct kda_error err = {0};
     (void)state;
     make(&m, "win11", "10.0.22631.2428", "rvas invented", FORGE_RAW);
+    drop_block(&m);
     const struct forge_truth *t = forge_truth(m.forge);
     uint64_t victim = 0, real = peek(&m, SYM(&m, PsInitialSystemProcess));
     uint32_t links = FIELD(&m, EPROCESS, ActiveProcessLinks);
