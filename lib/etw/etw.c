@@ -11,6 +11,7 @@
 #include "internal.h"
 
 #define ETW_ARENA_LIMIT ((size_t)128 << 20)
+#define REPEATED_MAX ((uint64_t)16 << 20) /* real machines: some hundred KiB for each silo */
 
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
                  const char *fmt, ...)
@@ -47,6 +48,20 @@ void *kda_etw_alloc(struct kda_etw *etw, size_t size)
     if (!object)
         etw->out_of_memory = true;
     return object;
+}
+
+bool kda_etw_repeat(struct kda_etw *etw, const char *name)
+{
+    size_t size = name ? strlen(name) : 0;
+    if (size <= REPEATED_MAX - etw->repeated_bytes) {
+        etw->repeated_bytes += size;
+        return true;
+    }
+    kda_gaps_add(kda_etw_gaps(etw), "names", 0, KDA_LIMIT,
+                 "few long names belong to many objects; rows after the first %llu MiB of them "
+                 "leave them out",
+                 (unsigned long long)(REPEATED_MAX >> 20));
+    return false;
 }
 
 void *kda_etw_keep(struct kda_etw *etw, const void *bytes, size_t size)

@@ -302,6 +302,33 @@ static void test_references(void **state)
     done(m);
 }
 
+/* Many objects may share one long descriptor or name: there is an end to showing it again. */
+static void test_what_is_shared_is_not_shown_for_ever(void **state)
+{
+    static char name[65536];
+    struct mini *m = mini_create(NULL, false, 0);
+    uint64_t va;
+    unsigned shown = 0;
+    struct builder b;
+    (void)state;
+    start(&b, 4);
+    acl(&b, 16);
+    assert_non_null(show(m, b.bytes, b.size));
+    etw.descriptor_bytes = ((uint64_t)16 << 20) - b.size;
+    assert_non_null(kda_etw_security(&etw, AT, "security", &va));
+    assert_int_equal(mini_gaps(m, NULL, KDA_OK), 0);
+    assert_null(kda_etw_security(&etw, AT, "security", &va));
+    assert_int_equal(mini_gaps(m, "security", KDA_LIMIT), 1);
+    memset(name, 'n', sizeof(name) - 1);
+    while (shown < 1000 && kda_etw_repeat(&etw, name))
+        shown++;
+    assert_in_range(shown, 255, 257);
+    assert_false(kda_etw_repeat(&etw, name));
+    assert_true(kda_etw_repeat(&etw, NULL));
+    assert_int_equal(mini_gaps(m, "names", KDA_LIMIT), 1);
+    done(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_hostile_fields),
         cmocka_unit_test(test_huge),
         cmocka_unit_test(test_references),
+        cmocka_unit_test(test_what_is_shared_is_not_shown_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
