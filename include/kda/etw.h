@@ -24,7 +24,7 @@ extern "C" {
 #define KDA_ETW_MAX_SILOS 1024u
 #define KDA_ETW_MAX_CONSUMERS 8192u
 #define KDA_ETW_MAX_GUIDS 65536u
-#define KDA_ETW_MAX_REGS 1048576u
+#define KDA_ETW_MAX_REGS 262144u
 #define KDA_ETW_ENABLE_SLOTS 8u
 
 struct kda_etw;

@@ -11,6 +11,7 @@
 #include "internal.h"
 
 #define ETW_ARENA_LIMIT ((size_t)128 << 20)
+#define JOIN_RESERVE ((size_t)16 << 20)   /* arrays of the joins; objects leave it alone */
 #define REPEATED_MAX ((uint64_t)16 << 20) /* real machines: some hundred KiB for each silo */
 
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
@@ -38,10 +39,10 @@ void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *wh
 
 void *kda_etw_alloc(struct kda_etw *etw, size_t size)
 {
-    if (size > SIZE_MAX - 16 || size + 16 > etw->arena.limit - etw->arena.used) {
+    size_t most = etw->arena.limit - JOIN_RESERVE;
+    if (etw->arena.used > most || size + 16 > most - etw->arena.used || size > SIZE_MAX - 16) {
         kda_gaps_add(kda_etw_gaps(etw), "etw", 0, KDA_LIMIT,
-                     "the ETW state has more than %zu MiB; the rest was left out",
-                     etw->arena.limit >> 20);
+                     "the ETW state has more than %zu MiB; the rest was left out", most >> 20);
         return NULL;
     }
     void *object = kda_arena_alloc(&etw->arena, size);
@@ -257,7 +258,7 @@ static enum kda_status create(struct kda_kernel *kernel, struct kda_etw **ret,
     if (!etw)
         return kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for the ETW model");
     etw->kernel = kernel;
-    kda_arena_init(&etw->arena, ETW_ARENA_LIMIT);
+    kda_arena_init(&etw->arena, ETW_ARENA_LIMIT + JOIN_RESERVE);
     enum kda_status status = prepare(etw, err);
     if (status == KDA_OK)
         *ret = etw;
