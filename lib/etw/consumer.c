@@ -120,6 +120,9 @@ void kda_etw_join_consumers(struct kda_etw *etw)
             consumer->session_id = (uint16_t)consumer->session->id;
             consumer->has_session_id = true;
         }
+        consumer->unnamed = consumer->session && !kda_etw_repeat(etw, consumer->session->name);
+        if (!kda_etw_repeat(etw, consumer->image))
+            consumer->image = NULL;
         if (consumer->session)
             ((struct kda_etw_session *)kda_etw_session_at(etw, consumer->session->silo,
                                                           consumer->session->id))

@@ -245,6 +245,7 @@ static void join_sessions(struct kda_etw *etw, struct kda_etw_provider *provider
         struct kda_etw_enable *enable = &provider->enables[i];
         if (enable->readable && (enable->enabled || enable->logger_id))
             enable->session = kda_etw_session_at(etw, provider->silo, enable->logger_id);
+        enable->unnamed = enable->session && !kda_etw_repeat(etw, enable->session->name);
     }
     if (provider->combined.readable && provider->combined.enabled)
         provider->combined.session =

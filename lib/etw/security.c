@@ -15,6 +15,7 @@
 #define SD_HEADER 20u
 #define SD_MAX 65536u
 #define SDDL_MAX 16384u
+#define ALL_MAX ((uint64_t)16 << 20) /* of one image; real ones stay below 1 MiB for each silo */
 #define MAX_SUBAUTHORITIES 15u
 #define SDDL_TOTAL ((size_t)4 << 20) /* over the whole map, each descriptor once */
 
@@ -251,6 +252,11 @@ static enum kda_status read_descriptor(struct kda_etw *etw, uint64_t va, const c
     status = measure(etw, va, head, &size, err);
     if (status != KDA_OK)
         return status;
+    if (size > ALL_MAX - etw->descriptor_bytes)
+        return kda_fail_at(err, KDA_LIMIT, "etw", va,
+                           "more than %llu MiB of security descriptors in the image",
+                           (unsigned long long)(ALL_MAX >> 20));
+    etw->descriptor_bytes += size;
     uint8_t *sd = kda_calloc(size, 1);
     if (!sd)
         return kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for a security descriptor");

@@ -28,6 +28,11 @@
 /* Handle pages read in one run, over all tables: bounds the work that lying tables can cause. */
 #define KDA_MAX_HANDLE_PAGES 262144u
 
+/* Part of the arena that strings of any length leave to the short names of processes, so that long
+ * ones cannot make the process list fail: KDA_MAX_PROCESSES pieces of 32 bytes, and the rests of
+ * blocks. */
+#define KDA_SHORT_NAMES ((size_t)4 << 20)
+
 struct kda_cache {
     uint8_t *pages; /* one block: memory that is never touched is never taken */
     uint64_t pfn[KDA_CACHE_PAGES];

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-#define KERNEL_ARENA_LIMIT ((size_t)64 << 20)
+#define KERNEL_ARENA_LIMIT ((size_t)32 << 20)
 
 /* Fixed address of KUSER_SHARED_DATA in every address space. Source: ntddk.h,
  * KI_USER_SHARED_DATA; SystemTime (KSYSTEM_TIME: low, high1, high2) at 0x14 in all versions. */

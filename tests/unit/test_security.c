@@ -308,6 +308,49 @@ static void test_references(void **state)
     done(m);
 }
 
+/* An image that fills the model is shown as far as it went: the joins keep room for themselves. */
+static void test_a_full_model_is_no_failure(void **state)
+{
+    struct mini *m = mini_create(NULL, false, 0);
+    (void)state;
+    memset(&etw, 0, sizeof(etw));
+    etw.kernel = mini_kernel(m);
+    kda_arena_init(&etw.arena, ((size_t)16 << 20) + 4096);
+    assert_non_null(kda_etw_alloc(&etw, 4000));
+    assert_null(kda_etw_alloc(&etw, 4000));
+    assert_false(etw.out_of_memory);
+    assert_int_equal(mini_gaps(m, "etw", KDA_LIMIT), 1);
+    assert_non_null(kda_arena_alloc(&etw.arena, 4000));
+    done(m);
+}
+
+/* Many objects may share one long descriptor or name: there is an end to showing it again. */
+static void test_what_is_shared_is_not_shown_for_ever(void **state)
+{
+    static char name[65536];
+    struct mini *m = mini_create(NULL, false, 0);
+    uint64_t va;
+    unsigned shown = 0;
+    struct builder b;
+    (void)state;
+    start(&b, 4);
+    acl(&b, 16);
+    assert_non_null(show(m, b.bytes, b.size));
+    etw.descriptor_bytes = ((uint64_t)16 << 20) - b.size;
+    assert_non_null(kda_etw_security(&etw, AT, "security", &va));
+    assert_int_equal(mini_gaps(m, NULL, KDA_OK), 0);
+    assert_null(kda_etw_security(&etw, AT, "security", &va));
+    assert_int_equal(mini_gaps(m, "security", KDA_LIMIT), 1);
+    memset(name, 'n', sizeof(name) - 1);
+    while (shown < 1000 && kda_etw_repeat(&etw, name))
+        shown++;
+    assert_in_range(shown, 255, 257);
+    assert_false(kda_etw_repeat(&etw, name));
+    assert_true(kda_etw_repeat(&etw, NULL));
+    assert_int_equal(mini_gaps(m, "names", KDA_LIMIT), 1);
+    done(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +364,8 @@ int main(void)
         cmocka_unit_test(test_hostile_fields),
         cmocka_unit_test(test_huge),
         cmocka_unit_test(test_references),
+        cmocka_unit_test(test_a_full_model_is_no_failure),
+        cmocka_unit_test(test_what_is_shared_is_not_shown_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
