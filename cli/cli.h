@@ -111,6 +111,7 @@ struct cli {
     struct kda_kernel *kernel;
     struct kda_etw *etw;
     struct kda_fit *fit; /* NULL where symbols were found */
+    bool no_fit;         /* the command is about symbols: a fitted layout is no answer */
     struct kda_report *report;
     struct cli_output output;
     struct cli_progress progress;

@@ -116,10 +116,13 @@ static int fit_layout(struct cli *cli, struct kda_error *err)
 {
     const char *path = cli->options.symbols;
     struct kda_fit_options options = {.no_profile = path && strcmp(path, "none") == 0};
+    static const char *const sources[] = {"profile", "cache", "pdb", "isf"};
     struct kda_error why;
-    if (path &&
-        (strcmp(path, "profile") == 0 || strcmp(path, "pdb") == 0 || strcmp(path, "isf") == 0))
+    if (cli->no_fit)
         return CLI_SYMBOLS;
+    for (size_t i = 0; path && i < sizeof(sources) / sizeof(sources[0]); i++)
+        if (strcmp(path, sources[i]) == 0)
+            return CLI_SYMBOLS;
     enum kda_status status = kda_etw_fit(cli->kernel, &options, &cli->fit, &why);
     if (status == KDA_OK)
         status = kda_fit_install(cli->fit, cli->kernel, &why);

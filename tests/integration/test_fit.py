@@ -109,6 +109,13 @@ class Info(unittest.TestCase):
         self.assertIn("_EPROCESS.UniqueProcessId", fit["proven"])
         self.assertFalse(set(fit["proven"]) & set(fit["fitted"]))
 
+    def test_symbols_command_still_wants_symbols(self):
+        image, _ = load("new-24h2", "fit-symbols")
+        for args in (["symbols", image], ["symbols", "export", image]):
+            result = kda(*args, "-q")
+            self.assertEqual(result.returncode, 5, result.stderr)
+            self.assertIn("ntkrnlmp.pdb", result.stderr)
+
     def test_symbols_are_not_marked(self):
         image = forge("tiny", "fit-with-symbols")
         self.assertNotIn("fit", self.info(image))

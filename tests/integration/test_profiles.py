@@ -118,7 +118,7 @@ class Profiles(unittest.TestCase):
             self.assertEqual(ours.stdout, self.run_kda(command, self.known, "-f", "jsonl").stdout)
 
     def test_added_file_is_used_from_then_on(self):
-        self.run_kda("sessions", self.alien, code=5)
+        self.assertEqual(self.source(), "fitted")
         added = rows(self.run_kda("symbols", "add", self.isf, "-f", "jsonl"), "profile")
         self.assertEqual(len(added), 1)
         self.assertEqual(added[0]["origin"], self.stored)
@@ -158,7 +158,7 @@ class Profiles(unittest.TestCase):
         for damage in (good[:-1], b"", good[:200] + b"\xff" + good[201:], b"\0" * 100000):
             with open(self.stored, "wb") as f:
                 f.write(damage)
-            result = self.run_kda("sessions", self.alien, code=5)
+            result = self.run_kda("symbols", self.alien, code=5)
             bad = rows(self.run_kda("symbols", "list", "-f", "jsonl"))[1]
             self.assertEqual(bad["source"], "unusable")
             self.assertIn("problem", bad)
@@ -288,7 +288,8 @@ class Profiles(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as f:
             f.write("build 10.0.22621.382\nrvas invented\n")
         image = forge(path, "profiles-22621.raw")
-        info = rows(self.run_kda("info", image, "-f", "jsonl", code=5), "info")[0]
+        info = rows(self.run_kda("info", image, "-f", "jsonl", "--symbols", "profile", code=5),
+                    "info")[0]
         self.assertEqual(info["version"], "10.0.22621.382")
         self.assertEqual(info["build_known"], "layout known, globals not")
         self.assertNotIn("symbol_source", info)
@@ -302,7 +303,7 @@ class Profiles(unittest.TestCase):
         self.assertIn(b"ntkrnlmp.pdb", data)
         with open(image, "wb") as f:
             f.write(data.replace(b"ntkrnlmp.pdb", b"ntkrla57.pdb"))
-        result = self.run_kda("sessions", image, code=5)
+        result = self.run_kda("symbols", image, code=5)
         self.assertIn("ntkrla57.pdb/%s1/ntkrla57.pdb" % text_of(ALIEN), result.stderr)
         self.run_kda("symbols", "add", self.isf)
         info = rows(self.run_kda("info", image, "-f", "jsonl"), "info")[0]
