@@ -12,6 +12,7 @@
 
 #include "kda/error.h"
 #include "kda/etw.h"
+#include "kda/fit.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
 #include "kda/report.h"
@@ -109,6 +110,7 @@ struct cli {
     struct kda_image *image;
     struct kda_kernel *kernel;
     struct kda_etw *etw;
+    struct kda_fit *fit; /* NULL where symbols were found */
     struct kda_report *report;
     struct cli_output output;
     struct cli_progress progress;
@@ -198,6 +200,9 @@ int cli_run_providers(struct cli *cli);
 int cli_run_processes(struct cli *cli);
 int cli_run_map(struct cli *cli);
 int cli_run_symbols(struct cli *cli);
+int cli_run_symbols_add(struct cli *cli);
+int cli_run_symbols_list(struct cli *cli);
+int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */

@@ -75,6 +75,7 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
                 .path = cli->fetched ? cli->fetched : cli->options.symbols,
                 .nt_symbol_path = getenv("_NT_SYMBOL_PATH"),
                 .kda_symbols = getenv("KDA_SYMBOLS"),
+                .keep = true,
             },
         .progress = cli_progress,
         .context = &cli->progress,
@@ -111,14 +112,40 @@ static int fetch_symbols(struct cli *cli, struct kda_error *err)
     return kda_kernel_load_symbols(cli->kernel, err) == KDA_OK ? CLI_DONE : CLI_SYMBOLS;
 }
 
+/* No symbols anywhere: the layout is worked out from the image itself, unless one source was asked
+ * for by name. */
+static int fit_layout(struct cli *cli, struct kda_error *err)
+{
+    const char *path = cli->options.symbols;
+    struct kda_fit_options options = {.no_profile = path && strcmp(path, "none") == 0};
+    struct kda_error why;
+    if (path &&
+        (strcmp(path, "profile") == 0 || strcmp(path, "pdb") == 0 || strcmp(path, "isf") == 0))
+        return CLI_SYMBOLS;
+    enum kda_status status = kda_etw_fit(cli->kernel, &options, &cli->fit, &why);
+    if (status == KDA_OK)
+        status = kda_fit_install(cli->fit, cli->kernel, &why);
+    if (status == KDA_OK)
+        return CLI_DONE;
+    if (status != KDA_NO_SYMBOL) {
+        *err = why;
+        return code_of(status);
+    }
+    cli_error("%s", why.text);
+    return CLI_SYMBOLS;
+}
+
 int cli_load_symbols(struct cli *cli, struct kda_error *err)
 {
     enum kda_status status = kda_kernel_load_symbols(cli->kernel, err);
     int code = CLI_DONE;
-    if (status == KDA_NO_SYMBOL && cli->options.download)
-        code = fetch_symbols(cli, err);
+    if (status == KDA_NO_SYMBOL)
+        code = cli->options.download ? fetch_symbols(cli, err) : fit_layout(cli, err);
     else if (status != KDA_OK)
         code = status == KDA_NO_MEMORY || status == KDA_USAGE ? code_of(status) : CLI_SYMBOLS;
+    const struct kda_symbols *found = code == CLI_DONE ? kda_kernel_symbols(cli->kernel) : NULL;
+    if (found && kda_symbols_info(found)->note)
+        cli_note(cli, "note: %s", kda_symbols_info(found)->note);
     cli_phase(cli, "symbols_us");
     return code;
 }
@@ -226,6 +253,7 @@ int cli_open_report(struct cli *cli)
         .width = terminal ? term_width(stdout) : 0,
         .color = terminal && !o->no_color && !(no_color && *no_color),
         .verbose = o->verbose,
+        .fitted = cli->fit != NULL,
     };
     if (kda_report_open(&options, cli_output_write, &cli->output, &cli->report, &err) == KDA_OK)
         return CLI_DONE;
@@ -306,6 +334,7 @@ void cli_close(struct cli *cli)
         (void)cli_output_close(&cli->output, false);
     }
     kda_etw_free(cli->etw);
+    kda_fit_free(cli->fit);
     kda_kernel_close(cli->kernel);
     kda_image_close(cli->image);
     kda_symbols_free_path(cli->fetched);

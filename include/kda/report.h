@@ -17,6 +17,7 @@
 
 #include "kda/error.h"
 #include "kda/etw.h"
+#include "kda/fit.h"
 #include "kda/gap.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
@@ -36,6 +37,7 @@ enum kda_row_kind {
     KDA_ROW_PROCESS,
     KDA_ROW_SYMBOLS,
     KDA_ROW_FORMAT,
+    KDA_ROW_PROFILE,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -54,6 +56,7 @@ struct kda_report_options {
     unsigned width;     /* columns of the terminal; 0 = no terminal, nothing is cut */
     bool color;         /* text only */
     bool verbose;       /* text only: drivers in info, every registration in map */
+    bool fitted;        /* the layout was fitted: rows of the model say so */
 };
 
 struct kda_report_format {
@@ -108,6 +111,7 @@ const struct kda_etw_enable *kda_provider_enabled_for(const struct kda_etw_provi
 /* What `kda info` knows; a NULL part is not known and left out. */
 struct kda_report_facts {
     const struct kda_image_info *image;
+    const struct kda_fit *fit; /* where the layout was fitted */
     const struct kda_kernel_info *kernel;
     const struct kda_symbols_info *symbols;
     const char *kernel_missing;  /* why there is no kernel */
@@ -132,6 +136,11 @@ struct kda_report_symbols {
     const char *fetched; /* where a download was put */
 };
 void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols);
+
+/* What the built-in table holds, as one row; then a profile of the user's own (`kda symbols list`).
+ */
+void kda_report_builtin_profiles(struct kda_report *report);
+void kda_report_own_profile(struct kda_report *report, const struct kda_own_profile *profile);
 
 /* One row of one of the program's tables (`kda formats`). `usable` false: known and refused. */
 void kda_report_format_row(struct kda_report *report, const char *table, const char *name,

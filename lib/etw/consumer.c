@@ -110,7 +110,10 @@ void kda_etw_join_consumers(struct kda_etw *etw)
         struct kda_etw_consumer *consumer = etw->consumers.items[i];
         name_owner(etw, consumer);
         if (!consumer->silo)
-            consumer->silo = consumer->session ? consumer->session->silo : &etw->silos[0];
+            consumer->silo = consumer->session
+                                 ? consumer->session->silo
+                                 : kda_etw_default_silo(etw, consumer->readable,
+                                                        KDA_F_ETW_REALTIME_CONSUMER_SiloState);
         if (!consumer->session && consumer->has_session_id)
             consumer->session = kda_etw_session_at(etw, consumer->silo, consumer->session_id);
         if (!consumer->has_session_id && consumer->session) {

@@ -4,7 +4,6 @@
 #include "kda/etw.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,21 +11,19 @@
 
 #define ETW_ARENA_LIMIT ((size_t)128 << 20)
 #define JOIN_RESERVE ((size_t)16 << 20)   /* arrays of the joins; objects leave it alone */
-#define REPEATED_MAX ((uint64_t)16 << 20) /* real machines: some hundred KiB for each silo */
+#define REPEATED_MAX ((uint64_t)32 << 20) /* real machines: some hundred KiB for each silo */
 
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
                  const char *fmt, ...)
 {
-    char text[sizeof(((struct kda_gap *)0)->text)];
     if (status == KDA_NO_MEMORY)
         etw->out_of_memory = true;
     if (kda_etw_stop(etw))
         return;
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, args);
+    kda_gaps_addv(kda_etw_gaps(etw), what, va, status, fmt, args);
     va_end(args);
-    kda_gaps_add(kda_etw_gaps(etw), what, va, status, "%s", text);
 }
 
 void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *what, kda_list_fn fn,
@@ -59,8 +56,8 @@ bool kda_etw_repeat(struct kda_etw *etw, const char *name)
         return true;
     }
     kda_gaps_add(kda_etw_gaps(etw), "names", 0, KDA_LIMIT,
-                 "few long names belong to many objects; rows after the first %llu MiB of them "
-                 "leave them out",
+                 "few long names or descriptors belong to many objects; rows after the first %llu "
+                 "MiB of them leave them out",
                  (unsigned long long)(REPEATED_MAX >> 20));
     return false;
 }
@@ -311,6 +308,7 @@ void kda_etw_free(struct kda_etw *etw)
     kda_map_deinit(&etw->consumer_by_va);
     kda_map_deinit(&etw->provider_by_va);
     kda_map_deinit(&etw->registration_by_va);
+    kda_map_deinit(&etw->sddl_by_va);
     kda_arena_deinit(&etw->arena);
     kda_free(etw);
 }

@@ -48,6 +48,15 @@ struct kda_tlb_entry {
     uint64_t pa;
 };
 
+/* The debugger data block, decoded. */
+struct kda_kdbg {
+    uint8_t *bytes;       /* arena; NULL = not found */
+    size_t have;          /* of the info's kdbg_size: the rest is not in the image */
+    enum kda_status rest; /* why */
+    bool data_searched;
+    bool no_memory; /* in the last attempt */
+};
+
 struct kda_kernel {
     struct kda_image *image;
     struct kda_kernel_info info;
@@ -69,6 +78,8 @@ struct kda_kernel {
     struct kda_process *processes;
     size_t process_count;
     struct kda_map process_by_va; /* va -> index */
+
+    struct kda_kdbg kdbg;
 
     uint32_t handle_pages; /* read so far, against KDA_MAX_HANDLE_PAGES */
     bool cookie_read;
@@ -97,9 +108,14 @@ struct kda_pe {
     uint32_t timestamp, size, checksum;
     uint16_t machine;
     uint32_t export_rva, export_size, debug_rva, debug_size;
+    uint32_t sections_rva, section_count;
 };
 enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
                             struct kda_error *err);
+
+/* At most KDA_MAX_SECTIONS headers; those that do not lie inside the image are left out. */
+enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,
+                                struct kda_section *ret, size_t *count, struct kda_error *err);
 enum kda_status kda_pe_kernel_id(struct kda_kernel *kernel, uint64_t base, struct kda_kernel_id *id,
                                  struct kda_pe *pe, struct kda_error *err);
 /* Address of a named export, KDA_ABSENT if there is none. */
@@ -114,5 +130,11 @@ void kda_adopt_system_root(struct kda_kernel *kernel);
 
 /* Facts that need symbols: debugger block, build number, processors. Never fails. */
 void kda_kernel_facts(struct kda_kernel *kernel);
+
+/* Reads of one qword, for facts that may be missing; false for va 0. */
+bool kda_read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret);
+
+/* The debugger block from the places that cost nothing: header, and symbols once they are there. */
+void kda_kdbg_facts(struct kda_kernel *kernel);
 
 #endif

@@ -19,7 +19,7 @@ static const struct kda_report_ops *const formats[] = {
 static const char *const kind_names[KDA_ROW_KINDS] = {
     [KDA_ROW_INFO] = "info",         [KDA_ROW_SESSION] = "session", [KDA_ROW_CONSUMER] = "consumer",
     [KDA_ROW_PROVIDER] = "provider", [KDA_ROW_PROCESS] = "process", [KDA_ROW_SYMBOLS] = "symbols",
-    [KDA_ROW_FORMAT] = "format",     [KDA_ROW_GAP] = "gap",
+    [KDA_ROW_FORMAT] = "format",     [KDA_ROW_PROFILE] = "profile", [KDA_ROW_GAP] = "gap",
 };
 
 const char *kda_row_kind_name(enum kda_row_kind kind)
@@ -134,9 +134,17 @@ bool kda_report_wants(struct kda_report *report)
            (!report->options.grep || kda_row_contains(&report->row, report->options.grep));
 }
 
+static bool is_model(enum kda_row_kind kind)
+{
+    return kind == KDA_ROW_SESSION || kind == KDA_ROW_CONSUMER || kind == KDA_ROW_PROVIDER ||
+           kind == KDA_ROW_PROCESS;
+}
+
 void kda_report_emit(struct kda_report *report)
 {
     const struct kda_row *row = &report->row;
+    if (report->options.fitted && is_model(row->kind))
+        kda_put_text(&report->row, "layout", "fitted");
     bool wanted = kda_report_wants(report);
     if (report->status != KDA_OK)
         return;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "kda/etw.h"
+#include "kda/fit.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
 #include "kda/symbols.h"
@@ -350,7 +351,7 @@ const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel)
 const struct kda_symbols_info *kda_symbols_info(const struct kda_symbols *symbols)
 {
     static const struct kda_symbols_info info = {
-        "profile", "built-in table", "10.0.22000.795", 40, 42, 300, 330};
+        "profile", "built-in table", "10.0.22000.795", 40, 42, 300, 330, NULL};
     (void)symbols;
     return &info;
 }
@@ -379,6 +380,62 @@ enum kda_status kda_processes(struct kda_kernel *kernel, const struct kda_proces
     *ret = fake_processes;
     *count = sizeof(fake_processes) / sizeof(fake_processes[0]);
     return KDA_OK;
+}
+
+/* The pretended machine cannot be fitted: what is asked for is symbols. */
+enum kda_status kda_etw_fit(struct kda_kernel *kernel, const struct kda_fit_options *options,
+                            struct kda_fit **ret, struct kda_error *err)
+{
+    (void)kernel;
+    (void)options;
+    (void)ret;
+    return kda_fail(err, KDA_NO_SYMBOL, "fit", "no ETW state was found that passes the checks");
+}
+
+enum kda_status kda_fit_install(const struct kda_fit *fit, struct kda_kernel *kernel,
+                                struct kda_error *err)
+{
+    (void)fit;
+    (void)kernel;
+    (void)err;
+    return KDA_OK;
+}
+
+void kda_fit_free(struct kda_fit *fit)
+{
+    (void)fit;
+}
+
+const struct kda_fit_info *kda_fit_info(const struct kda_fit *fit)
+{
+    static const struct kda_fit_info info = {.nearest = "10.0.22000.795"};
+    (void)fit;
+    return &info;
+}
+
+enum kda_fit_state kda_fit_field_state(const struct kda_fit *fit, enum kda_field_id field)
+{
+    (void)fit;
+    (void)field;
+    return KDA_FIT_ABSENT;
+}
+
+const char *kda_fit_anchor_name(enum kda_fit_anchor anchor)
+{
+    (void)anchor;
+    return "debugger_data";
+}
+
+const char *kda_fit_verdict_name(enum kda_fit_verdict verdict)
+{
+    (void)verdict;
+    return "accepted";
+}
+
+const char *kda_field_name(enum kda_field_id id)
+{
+    (void)id;
+    return "_EPROCESS.UniqueProcessId";
 }
 
 enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, struct kda_error *err)
@@ -479,6 +536,12 @@ const char *kda_etw_clock_name(uint32_t clock)
     return clock == 1 ? "qpc" : NULL;
 }
 
+enum kda_status kda_kernel_find_kdbg(struct kda_kernel *kernel, struct kda_error *err)
+{
+    (void)kernel;
+    return kda_fail(err, KDA_ABSENT, "kernel", "no debugger data block");
+}
+
 void kda_symbols_store_path(const struct kda_kernel_id *id, char *out, size_t cap)
 {
     (void)snprintf(out, cap, "%s/%02X1/%s", id->pdb_name, id->pdb_guid[0], id->pdb_name);
@@ -495,6 +558,69 @@ void kda_profile_get(size_t index, struct kda_profile_info *ret)
     memset(ret, 0, sizeof(*ret));
     ret->version = "10.0.22000.795";
     ret->has_rvas = true;
+}
+
+bool kda_profile_identify(const struct kda_kernel_id *id, struct kda_profile_info *ret)
+{
+    (void)id;
+    (void)ret;
+    return false;
+}
+
+void kda_profile_layout(size_t index, struct kda_layout *ret)
+{
+    (void)index;
+    memset(ret, 0xff, sizeof(*ret));
+}
+
+const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel)
+{
+    static struct kda_layout layout;
+    return kernel->loaded ? &layout : NULL;
+}
+
+enum kda_status kda_symbols_add(const char *path, const struct kda_kernel_id *id, char **ret,
+                                struct kda_error *err)
+{
+    (void)id;
+    if (strcmp(path, "x.pdb") != 0)
+        return kda_fail(err, KDA_BAD_DATA, "symbols", "\"%s\" is damaged", path);
+    if (ret) {
+        *ret = calloc(2, 1);
+        memcpy(*ret, "p", 1);
+    }
+    return KDA_OK;
+}
+
+enum kda_status kda_own_profiles(kda_own_profile_fn fn, void *context, struct kda_error *err)
+{
+    static const struct kda_layout layout;
+    struct kda_own_profile bad = {.path = "b", .problem = "it is cut"};
+    struct kda_own_profile good = {.path = "p", .source = "pdb", .layout = &layout};
+    (void)err;
+    good.id.has_pdb = true;
+    (void)(fn(context, &bad) && fn(context, &good));
+    return KDA_OK;
+}
+
+enum kda_status kda_symbols_row(const struct kda_kernel_id *id, const char *version,
+                                const char *source, const struct kda_layout *layout, char **ret,
+                                struct kda_error *err)
+{
+    (void)id;
+    (void)version;
+    (void)source;
+    (void)err;
+    *ret = calloc(8, 1);
+    memcpy(*ret, layout ? "row\n" : "head\n", layout ? 4 : 5);
+    return KDA_OK;
+}
+
+bool kda_symbols_parse_key(const char *text, struct kda_kernel_id *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->has_pdb = true;
+    return strcmp(text, "KEY") == 0;
 }
 
 enum kda_status kda_symbols_download(const struct kda_kernel_id *id,
