@@ -90,8 +90,10 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
 /* --download: fetches the PDB and opens the kernel again with it. */
 static int fetch_symbols(struct cli *cli, struct kda_error *err)
 {
+    /* A server named on the command line is the one to ask; a plain folder was only to look in. */
+    const char *named = cli->options.symbols;
     struct kda_download_options options = {
-        .symbol_path = getenv("_NT_SYMBOL_PATH"),
+        .symbol_path = named && strchr(named, '*') ? named : getenv("_NT_SYMBOL_PATH"),
         .cache = cli->options.cache,
         .progress = cli_progress,
         .context = &cli->progress,

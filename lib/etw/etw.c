@@ -11,7 +11,7 @@
 
 #define ETW_ARENA_LIMIT ((size_t)128 << 20)
 #define JOIN_RESERVE ((size_t)16 << 20)   /* arrays of the joins; objects leave it alone */
-#define REPEATED_MAX ((uint64_t)16 << 20) /* real machines: some hundred KiB for each silo */
+#define REPEATED_MAX ((uint64_t)32 << 20) /* real machines: some hundred KiB for each silo */
 
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
                  const char *fmt, ...)
@@ -56,8 +56,8 @@ bool kda_etw_repeat(struct kda_etw *etw, const char *name)
         return true;
     }
     kda_gaps_add(kda_etw_gaps(etw), "names", 0, KDA_LIMIT,
-                 "few long names belong to many objects; rows after the first %llu MiB of them "
-                 "leave them out",
+                 "few long names or descriptors belong to many objects; rows after the first %llu "
+                 "MiB of them leave them out",
                  (unsigned long long)(REPEATED_MAX >> 20));
     return false;
 }

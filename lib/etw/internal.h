@@ -30,8 +30,7 @@ struct kda_etw {
     struct kda_map sddl_by_va; /* descriptor -> its text: many objects share one */
     size_t sddl_bytes;         /* of security text written so far, against a limit in security.c */
     bool out_of_memory;
-    uint64_t repeated_bytes;   /* of names, over all rows that show them again */
-    uint64_t descriptor_bytes; /* of security descriptors */
+    uint64_t repeated_bytes; /* of names and descriptors, over all rows that show them again */
 };
 
 /* A row with what only the construction needs; the row comes first, so that a pointer to the row is
@@ -57,7 +56,7 @@ static inline bool kda_etw_stop(const struct kda_etw *etw)
 /* Walks a list with a gap for a head that cannot be read. */
 void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *what, kda_list_fn fn,
                   void *context);
-/* May a row show this name, which belongs to another object, once more? False ends what one long
+/* May a row show this text, which belongs to another object, once more? False ends what one long
  * name and many rows could do to the output; a gap says so. NULL may always be shown. */
 bool kda_etw_repeat(struct kda_etw *etw, const char *name);
 /* Copies into the model; NULL sets out_of_memory or, when the model is full, records a gap. */

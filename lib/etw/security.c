@@ -15,7 +15,6 @@
 #define SD_HEADER 20u
 #define SD_MAX 65536u
 #define SDDL_MAX 16384u
-#define ALL_MAX ((uint64_t)16 << 20) /* of one image; real ones stay below 1 MiB for each silo */
 #define MAX_SUBAUTHORITIES 15u
 #define SDDL_TOTAL ((size_t)4 << 20) /* over the whole map, each descriptor once */
 
@@ -252,11 +251,6 @@ static enum kda_status read_descriptor(struct kda_etw *etw, uint64_t va, const c
     status = measure(etw, va, head, &size, err);
     if (status != KDA_OK)
         return status;
-    if (size > ALL_MAX - etw->descriptor_bytes)
-        return kda_fail_at(err, KDA_LIMIT, "etw", va,
-                           "more than %llu MiB of security descriptors in the image",
-                           (unsigned long long)(ALL_MAX >> 20));
-    etw->descriptor_bytes += size;
     uint8_t *sd = kda_calloc(size, 1);
     if (!sd)
         return kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for a security descriptor");
@@ -277,8 +271,10 @@ const char *kda_etw_security(struct kda_etw *etw, uint64_t fast_ref, const char 
         return NULL;
     *va = at;
     uint64_t known;
-    if (kda_map_get(&etw->sddl_by_va, at, &known))
-        return (const char *)(uintptr_t)known;
+    if (kda_map_get(&etw->sddl_by_va, at, &known)) {
+        text = (const char *)(uintptr_t)known;
+        return kda_etw_repeat(etw, text) ? text : NULL;
+    }
     enum kda_status status = kda_is_kernel_va(etw->kernel, at)
                                  ? read_descriptor(etw, at, &text, &why)
                                  : kda_fail_at(&why, KDA_BAD_DATA, "etw", at, "no kernel address");

@@ -115,9 +115,9 @@ static bool is_mz(struct kda_kernel *kernel, uint64_t pa)
 static bool try_va(struct search *s, uint64_t va)
 {
     uint64_t pa;
-    return kda_work_spend(s->kernel, PROBE_COST) &&
+    return kda_work_spend(s->kernel, 1) &&
            kda_translate(s->kernel, s->kernel->info.dtb, va, &pa, NULL) == KDA_OK &&
-           is_mz(s->kernel, pa) && accept_base(s, va);
+           kda_work_spend(s->kernel, PROBE_COST) && is_mz(s->kernel, pa) && accept_base(s, va);
 }
 
 /* From an address inside the kernel down to its "MZ": near pages, then the alignments that loaders

@@ -65,6 +65,18 @@ class Output(unittest.TestCase):
         self.assertEqual(result.returncode, 6)
 
 
+class Download(unittest.TestCase):
+    def test_download_asks_the_server_that_was_named(self):
+        image = forge("new-24h2", "hostile-new.raw")
+        for args in (("map", image, "--download"), ("symbols", "get", image)):
+            result = kda(*args, "--symbols", "srv*http://127.0.0.1:1/store")
+            if "without" in result.stderr and "libcurl" in result.stderr:
+                self.skipTest("needs libcurl")
+            self.assertEqual(result.returncode, 5)
+            self.assertIn("127.0.0.1:1/store", result.stderr)
+            self.assertNotIn("microsoft", result.stderr)
+
+
 class Bounds(unittest.TestCase):
     """Time is processor time, because the machine may be busy with other tests."""
 
