@@ -120,7 +120,6 @@ struct kda_field_info {
     const char *json; /* ,"name": */
     uint8_t json_size;
     uint8_t type; /* enum kda_type */
-    uint16_t max; /* STRING: most units kept */
 };
 
 struct kda_kind_info {
