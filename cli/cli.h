@@ -198,6 +198,9 @@ int cli_run_providers(struct cli *cli);
 int cli_run_processes(struct cli *cli);
 int cli_run_map(struct cli *cli);
 int cli_run_symbols(struct cli *cli);
+int cli_run_symbols_add(struct cli *cli);
+int cli_run_symbols_list(struct cli *cli);
+int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */

@@ -32,10 +32,15 @@ const struct cli_command cli_commands[] = {
      "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
      "info, sessions, consumers, providers, processes and gaps.",
      ETW | CLI_GROUP_ALL, 1, 1, cli_run_map},
-    {"symbols", "[get] IMAGE", "which symbols the kernel needs and where they were found",
-     "'get' fetches the PDB into the cache (--cache DIR) from the servers of --symbols or\n"
-     "_NT_SYMBOL_PATH (srv*cache*url), else from Microsoft's public server.",
-     IMAGE, 1, 2, cli_run_symbols},
+    {"symbols", "[VERB] [IMAGE]", "which symbols the kernel needs, and profiles of one's own",
+     "kda symbols IMAGE              what the kernel needs and where it was found\n"
+     "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR), from servers of\n"
+     "                               --symbols or _NT_SYMBOL_PATH (srv*cache*url), else from\n"
+     "                               Microsoft's public server; keep it as a profile\n"
+     "kda symbols add FILE [IMAGE]   keep a .pdb, .json or .json.xz as a profile of one's own\n"
+     "kda symbols list               the built-in table and the profiles of one's own\n"
+     "kda symbols export [IMAGE|GUIDAGE]   a row for the built-in table (-o FILE)",
+     IMAGE, 1, 3, cli_run_symbols},
     {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
      NULL,
      CLI_GROUP_OUTPUT, 0, 0, cli_run_formats},

@@ -20,7 +20,7 @@ const struct cli_option cli_option_table[] = {
     {"no-color", 0, 0, CLI_FLAG, CLI_GROUP_OUTPUT, AT(no_color), NULL,
      "no colours (NO_COLOR in the environment does the same)"},
     {"symbols", 0, 0, CLI_TEXT, CLI_GROUP_IMAGE, AT(symbols), "PATH",
-     "a .pdb, .json or .json.xz file, a store or folder, or profile, pdb, isf"},
+     "a .pdb, .json, .json.xz or .kdaprof file, a store or folder, or profile, cache, pdb, isf"},
     {"download", 0, 0, CLI_FLAG, CLI_GROUP_IMAGE, AT(download), NULL,
      "fetch the kernel's PDB from the symbol server if nothing local fits"},
     {"cache", 0, 0, CLI_TEXT, CLI_GROUP_IMAGE, AT(cache), "DIR",

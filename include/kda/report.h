@@ -36,6 +36,7 @@ enum kda_row_kind {
     KDA_ROW_PROCESS,
     KDA_ROW_SYMBOLS,
     KDA_ROW_FORMAT,
+    KDA_ROW_PROFILE,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -132,6 +133,11 @@ struct kda_report_symbols {
     const char *fetched; /* where a download was put */
 };
 void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols);
+
+/* What the built-in table holds, as one row; then a profile of the user's own (`kda symbols list`).
+ */
+void kda_report_builtin_profiles(struct kda_report *report);
+void kda_report_own_profile(struct kda_report *report, const struct kda_own_profile *profile);
 
 /* One row of one of the program's tables (`kda formats`). `usable` false: known and refused. */
 void kda_report_format_row(struct kda_report *report, const char *table, const char *name,
