@@ -131,6 +131,31 @@ KDA_MUST_CHECK enum kda_status kda_log_filter_kinds(const char *list, uint64_t *
                                                     struct kda_error *err);
 bool kda_log_matches(const struct kda_log_filter *filter, const struct kda_log_line *line);
 
+/* ---- statistics ---- */
+
+#define KDA_LOG_MAX_IMAGES 65536u /* different images counted; more share one entry */
+
+struct kda_log_count {
+    const char *by;   /* "kind" or "image" */
+    const char *name; /* of the kind; the image's path */
+    uint64_t lines, bytes;
+    uint64_t first_time, last_time;
+};
+
+struct kda_log_stats;
+KDA_MUST_CHECK enum kda_status kda_log_stats_create(struct kda_log_stats **ret,
+                                                    struct kda_error *err);
+void kda_log_stats_destroy(struct kda_log_stats *stats); /* NULL is allowed */
+/* Errors: KDA_NO_MEMORY. */
+KDA_MUST_CHECK enum kda_status kda_log_stats_add(struct kda_log_stats *stats,
+                                                 const struct kda_log_line *line,
+                                                 struct kda_error *err);
+/* Counts of kinds in their order, then those of images, most lines first. Ends the counting:
+ * nothing may be added after it. */
+void kda_log_stats_walk(struct kda_log_stats *stats,
+                        void (*put)(void *context, const struct kda_log_count *count),
+                        void *context);
+
 /* ---- the account ---- */
 
 #define KDA_LOG_MAX_KINDS 64u
@@ -156,12 +181,12 @@ struct kda_log_verdict {
     uint64_t lines, bytes;
     bool has_start; /* the log begins with sensor.start */
     enum kda_log_ending ending;
-    bool cut_line;            /* the last file ends within a line */
-    bool has_totals;          /* `account` has totals */
-    bool totals_are_last;     /* they are those of sensor.stop */
-    uint64_t first_id, ids;   /* ids seen are first_id .. first_id + ids - 1 when dense */
-    uint64_t last_id;         /* of the last whole line */
-    uint64_t tail;            /* lines behind sensor.shutdown */
+    bool cut_line;          /* the last file ends within a line */
+    bool has_totals;        /* `account` has totals */
+    bool totals_are_last;   /* they are those of sensor.stop */
+    uint64_t first_id, ids; /* ids seen are first_id .. first_id + ids - 1 when dense */
+    uint64_t last_id;       /* of the last whole line */
+    uint64_t tail;          /* lines behind sensor.shutdown */
     uint64_t first_time, last_time;
     uint64_t findings; /* also those that were not reported */
     struct kda_log_account account[KDA_LOG_MAX_KINDS];
@@ -175,9 +200,9 @@ struct kda_log_finding {
 };
 
 struct kda_log_listener {
-    void (*finding)(void *context, const struct kda_log_finding *finding);   /* nullable */
-    void (*verdict)(void *context, const struct kda_log_verdict *verdict);   /* nullable */
-    bool (*progress)(void *context, uint64_t done, uint64_t total);          /* nullable */
+    void (*finding)(void *context, const struct kda_log_finding *finding); /* nullable */
+    void (*verdict)(void *context, const struct kda_log_verdict *verdict); /* nullable */
+    bool (*progress)(void *context, uint64_t done, uint64_t total);        /* nullable */
     void *context;
 };
 

@@ -8,7 +8,8 @@
 #include "kda_event.h"
 
 _Static_assert((int)KDA_KIND_COUNT <= (int)KDA_LOG_MAX_KINDS, "a bit and an account for each kind");
-_Static_assert(KDA_LOG_MAX_LINE >= 6u * KDA_EVENT_MAX_BYTES + 4096u, "the longest line of a record");
+_Static_assert(KDA_LOG_MAX_LINE >= 6u * KDA_EVENT_MAX_BYTES + 4096u,
+               "the longest line of a record");
 
 #define KDA_SENSOR_PREFIX "sensor."
 

@@ -12,10 +12,10 @@
 
 static char type_of(enum kda_json_type type)
 {
-    static const char types[] = {[KDA_JSON_STRING] = '"', [KDA_JSON_NUMBER] = '0',
-                                 [KDA_JSON_TRUE] = 't',   [KDA_JSON_FALSE] = 'f',
-                                 [KDA_JSON_NULL] = 'n',   [KDA_JSON_OBJECT] = '{',
-                                 [KDA_JSON_ARRAY] = '['};
+    static const char types[] = {
+        [KDA_JSON_STRING] = '"', [KDA_JSON_NUMBER] = '0', [KDA_JSON_TRUE] = 't',
+        [KDA_JSON_FALSE] = 'f',  [KDA_JSON_NULL] = 'n',   [KDA_JSON_OBJECT] = '{',
+        [KDA_JSON_ARRAY] = '['};
     return types[type];
 }
 
@@ -32,8 +32,8 @@ static bool take_members(struct kda_log_line *line)
     struct kda_json_pull json;
     struct kda_json_token token;
     struct kda_log_member *outer = NULL;
-    kda_json_begin(&json, line->text, line->size);
-    while (kda_json_next(&json, &token)) {
+    kda_json_pull_begin(&json, line->text, line->size);
+    while (kda_json_pull_next(&json, &token)) {
         if (token.type == KDA_JSON_END)
             return true;
         if (token.type == KDA_JSON_CLOSE) {
@@ -192,10 +192,10 @@ bool kda_log_counts(const struct kda_log_member *member,
     struct kda_json_token token;
     if (member->type != '{')
         return false;
-    kda_json_begin(&json, member->value, member->size);
-    if (!kda_json_next(&json, &token))
+    kda_json_pull_begin(&json, member->value, member->size);
+    if (!kda_json_pull_next(&json, &token))
         return false;
-    while (kda_json_next(&json, &token) && token.type == KDA_JSON_NUMBER) {
+    while (kda_json_pull_next(&json, &token) && token.type == KDA_JSON_NUMBER) {
         uint64_t count;
         if (!kda_json_uint(token.value, token.size, &count))
             return false;

@@ -150,8 +150,7 @@ static void add_filtered(void *context, unsigned kind, uint64_t count)
 }
 
 static void take_counts(struct kda_log_check *check, const struct kda_log_line *line,
-                        const char *key,
-                        void (*put)(void *context, unsigned kind, uint64_t count))
+                        const char *key, void (*put)(void *context, unsigned kind, uint64_t count))
 {
     const struct kda_log_member *member = kda_log_find(line, key);
     if (!member || !kda_log_counts(member, put, check))

@@ -5,14 +5,14 @@
  * 8259 with valid UTF-8 and refuses nesting beyond KDA_JSON_MAX_DEPTH, so hostile lines cost no
  * more than their length.
  */
-#ifndef KDA_LOG_JSON_PULL_H
-#define KDA_LOG_JSON_PULL_H
+#ifndef KDA_BASE_JSON_PULL_H
+#define KDA_BASE_JSON_PULL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define KDA_JSON_MAX_DEPTH 16u
+#define KDA_JSON_MAX_DEPTH 8u
 
 enum kda_json_type {
     KDA_JSON_STRING, /* value: the text between the quotes, escapes as they stand */
@@ -45,9 +45,9 @@ struct kda_json_pull {
     char open[KDA_JSON_MAX_DEPTH];
 };
 
-void kda_json_begin(struct kda_json_pull *json, const char *text, size_t size);
+void kda_json_pull_begin(struct kda_json_pull *json, const char *text, size_t size);
 /* False when the text is not JSON; `problem` and `at` say what and where. */
-bool kda_json_next(struct kda_json_pull *json, struct kda_json_token *token);
+bool kda_json_pull_next(struct kda_json_pull *json, struct kda_json_token *token);
 
 /* Text of a string with escapes resolved: at most `size` bytes, written to `out`, which may be the
  * string itself. Returns the bytes. A lone surrogate becomes U+FFFD. */

@@ -7,7 +7,7 @@
 
 #include "text.h"
 
-void kda_json_begin(struct kda_json_pull *json, const char *text, size_t size)
+void kda_json_pull_begin(struct kda_json_pull *json, const char *text, size_t size)
 {
     memset(json, 0, sizeof(*json));
     json->text = text;
@@ -213,7 +213,7 @@ static bool take_end(struct kda_json_pull *json, struct kda_json_token *token)
     return true;
 }
 
-bool kda_json_next(struct kda_json_pull *json, struct kda_json_token *token)
+bool kda_json_pull_next(struct kda_json_pull *json, struct kda_json_token *token)
 {
     if (json->failed)
         return false;
