@@ -1,0 +1,48 @@
+/*
+ * kda_jsonl.h - a record becomes one JSON line in the caller's buffer.
+ *
+ * The line is what docs/events.md says, to the byte. No memory is taken, no C library is needed,
+ * nothing is kept between calls except the dates in the caller's struct kda_clock.
+ */
+#ifndef KDA_JSONL_H
+#define KDA_JSONL_H
+
+#include "kda_event.h"
+
+/* No line of a record of `size` bytes is longer. The worst text is a byte below 0x20 (6 bytes
+ * out); names, numbers and punctuation of the head fit into the rest. */
+#define KDA_JSONL_MAX(size) (6u * (size_t)(size) + 4096u)
+
+/* A reading of the performance counter and the UTC time at that moment, both by one CPU. A writer
+ * takes a new pair from time to time and keeps `utc_floor` between them, so that corrections of
+ * the system clock never make a log go backwards. */
+struct kda_clock {
+    uint64_t counter;
+    uint64_t utc;       /* 100 ns units since 1601 */
+    uint64_t frequency; /* counter ticks per second; 10,000,000 with counter == utc is identity */
+    uint64_t utc_floor; /* events are never before this; raised by kda_clock_utc */
+};
+
+/* UTC of a counter reading, exact to the unit (rounded down), before or after the pair. Saturates
+ * at 0 and UINT64_MAX. Does not look at utc_floor. */
+uint64_t kda_clock_convert(const struct kda_clock *clock, uint64_t counter);
+/* The same, at least utc_floor, which it raises: for the times of events in log order. */
+uint64_t kda_clock_utc(struct kda_clock *clock, uint64_t counter);
+
+/* Writes the line with its '\n' and returns its bytes. If `capacity` is less than that, the
+ * buffer's content is undefined (never written past) and the result is the size that is needed,
+ * greater than `capacity`. `event` is valid (kda_event_valid). 0 if clock->frequency is 0. */
+size_t kda_jsonl_encode(const struct kda_event *event, struct kda_clock *clock, char *buffer,
+                        size_t capacity);
+/* The same line by the code that machines without SSE2 run. */
+size_t kda_jsonl_encode_portable(const struct kda_event *event, struct kda_clock *clock,
+                                 char *buffer, size_t capacity);
+
+/* Parts of it, for settings and tests. Return the bytes needed, write at most `capacity`, no NUL.
+ * UTF-16 becomes UTF-8; pairs are joined, a lone surrogate becomes U+FFFD. */
+size_t kda_jsonl_string(const uint16_t *units, size_t count, char *buffer, size_t capacity);
+/* ISO 8601 with 7 digits, 28 bytes up to the year 9999, 29 to 31 bytes after it. */
+#define KDA_TIME_BYTES 28u
+size_t kda_jsonl_time(uint64_t utc, char *buffer, size_t capacity);
+
+#endif
