@@ -65,6 +65,11 @@ static inline uint64_t kda_add64_release(uint64_t *p, uint64_t value)
     return __atomic_fetch_add(p, value, __ATOMIC_RELEASE);
 }
 
+static inline uint64_t kda_add64_ordered(uint64_t *p, uint64_t value)
+{
+    return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
+}
+
 static inline uint64_t kda_swap64_ordered(uint64_t *p, uint64_t value)
 {
     return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);

@@ -95,7 +95,7 @@
     T(DIRECTION, 0, "`outbound`, `inbound`")                                                       \
     T(DISPOSITION, 0, "`created`, `opened`")                                                       \
     T(VALUE_TYPE, 0, "name of the type (`REG_SZ`)")                                                \
-    T(LOSS_REASON, 0, "`ring_full`, `disk_full`, `too_big`, `buffer_lost`")                        \
+    T(LOSS_REASON, 0, "`ring_full`, `disk_full`, `too_big`, `buffer_lost`, `no_memory`")           \
     T(SCOPE, 0, "`reader` where the loss is of one live reader only")                              \
     T(STRING, 1, "text")                                                                           \
     T(UTF8, 1, "text")                                                                             \
@@ -184,7 +184,8 @@
     N(1, "ring_full")                                                                              \
     N(2, "disk_full")                                                                              \
     N(3, "too_big")                                                                                \
-    N(4, "buffer_lost")
+    N(4, "buffer_lost")                                                                            \
+    N(5, "no_memory")
 #define KDA_SCOPE_NAMES(N) N(1, "reader")
 
 enum kda_direction { KDA_OUTBOUND = 0, KDA_INBOUND = 1 };
@@ -196,7 +197,8 @@ enum kda_loss_reason {
     KDA_LOSS_DISK_FULL = 2,
     KDA_LOSS_TOO_BIG = 3,
     KDA_LOSS_BUFFER_LOST = 4,
-    KDA_LOSS_REASONS = 5
+    KDA_LOSS_NO_MEMORY = 5,
+    KDA_LOSS_REASONS = 6 /* one more than the last: the size of a table indexed by reason */
 };
 
 /* --- fields of each shape -------------------------------------------------------------------- */
