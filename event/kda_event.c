@@ -4,8 +4,16 @@
 #include "kda_event.h"
 #include "kda_platform.h"
 
+#define KEY(name) ",\"" #name "\":"
 #define F(shape, NAME, name, type, doc)                                                            \
-    {#name, ",\"" #name "\":", (uint8_t)(sizeof(",\"" #name "\":") - 1), KDA_TYPE_##type},
+    _Static_assert(sizeof(KEY(name)) - 1 <= KDA_FIELD_KEY_BYTES, "room for the key");
+#define H(shape) KDA_FIELDS_OF(F, shape)
+KDA_SHAPES(H)
+#undef H
+#undef F
+
+#define F(shape, NAME, name, type, doc)                                                            \
+    {#name, KEY(name), (uint8_t)(sizeof(KEY(name)) - 1), KDA_TYPE_##type},
 #define H(shape)                                                                                   \
     static const struct kda_field_info fields_##shape[KDA_SLOTS_##shape] = {                       \
         KDA_FIELDS_OF(F, shape)};

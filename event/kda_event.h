@@ -115,9 +115,11 @@ _Static_assert(sizeof(struct kda_kind_count) == 16, "entry of COUNTS");
 
 /* --- description of kinds and fields --------------------------------------------------------- */
 
+#define KDA_FIELD_KEY_BYTES 24u
+
 struct kda_field_info {
     const char *name;
-    const char *json; /* ,"name": */
+    char json[KDA_FIELD_KEY_BYTES]; /* ,"name": without NUL, so that it is copied whole */
     uint8_t json_size;
     uint8_t type; /* enum kda_type */
 };

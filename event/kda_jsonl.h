@@ -39,11 +39,9 @@ size_t kda_jsonl_encode(const struct kda_event *event, struct kda_clock *clock, 
 size_t kda_jsonl_encode_portable(const struct kda_event *event, struct kda_clock *clock,
                                  char *buffer, size_t capacity);
 
-/* Parts of it, for settings and tests. Return the bytes needed, write at most `capacity`, no NUL.
- * UTF-16 becomes UTF-8; pairs are joined, a lone surrogate becomes U+FFFD. */
-size_t kda_jsonl_string(const uint16_t *units, size_t count, char *buffer, size_t capacity);
-/* ISO 8601 with 7 digits, 28 bytes up to the year 9999, 29 to 31 bytes after it. */
-#define KDA_TIME_BYTES 28u
-size_t kda_jsonl_time(uint64_t utc, char *buffer, size_t capacity);
+/* ISO 8601, UTC, 7 digits: `2026-11-29T21:04:05.1234567Z`, without NUL. Returns the bytes written;
+ * years after 9999 have five digits. */
+#define KDA_TIME_BYTES 29u
+size_t kda_jsonl_time(uint64_t utc, char buffer[KDA_TIME_BYTES]);
 
 #endif
