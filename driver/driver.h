@@ -142,8 +142,9 @@ typedef struct _KDA_DRIVER {
     KDA_OPTIONAL Optional;
     KDA_SETTINGS Settings;
     GUID LogId;
-    ULONGLONG Frequency; /* of the performance counter */
-    volatile LONG Kinds; /* bit of each kind that is on */
+    ULONGLONG Frequency;          /* of the performance counter */
+    volatile LONG Kinds;          /* bit of each kind that is on */
+    volatile LONG ThreadsWatched; /* first threads of new processes are seen */
 } KDA_DRIVER;
 
 extern KDA_DRIVER *KdaDriver;

@@ -346,6 +346,9 @@ static VOID KdapCreated(PEPROCESS process, ULONG pid, const PS_CREATE_NOTIFY_INF
             KdaMonEventQueueLose(KDA_KIND_PROCESS_CREATE, KDA_EVENT_MIN_BYTES);
         return;
     }
+    /* Its first thread will not be seen: none that is seen is taken for it. */
+    if (isNew && !ReadAcquire(&KdaDriver->ThreadsWatched))
+        InterlockedExchange(&entry->Threads, -1);
     if (isNew)
         KdapTellCreate(process, info, entry,
                        located || (info->Flags & KDA_NOTIFY_FILE_OPEN_NAME_AVAILABLE));
