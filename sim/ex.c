@@ -197,13 +197,14 @@ void sim_bad_memory(const void *at, size_t size)
     bad_size = size;
 }
 
-BOOLEAN SimGuardedCopy(PVOID to, const VOID *from, SIZE_T bytes)
+/* What the driver's guarded copy is on the host. */
+NTSTATUS sim_guarded_copy(void *to, const void *from, SIZE_T bytes)
 {
     SIM_DDI(APC_LEVEL);
     if (bad_size && (uintptr_t)from < bad_at + bad_size && bad_at < (uintptr_t)from + bytes)
-        return FALSE;
+        return STATUS_ACCESS_VIOLATION;
     memcpy(to, from, bytes);
-    return TRUE;
+    return STATUS_SUCCESS;
 }
 
 VOID SimPagedCode(const char *function)
