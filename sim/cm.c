@@ -58,6 +58,15 @@ static void unlink_node(struct sim_node *n)
     *at = n->next;
 }
 
+/* The current control set is a link to the first. */
+static struct sim_str resolve(struct sim_str part)
+{
+    static const struct sim_str current = {u"CurrentControlSet", 17};
+    static const struct sim_str first = {u"ControlSet001", 13};
+
+    return sim_wide_equal(part.units, part.count, current.units, current.count) ? first : part;
+}
+
 static struct sim_node *walk(struct sim_str path, bool make, bool *is_new)
 {
     struct sim_node *node = NULL;
@@ -76,6 +85,7 @@ static struct sim_node *walk(struct sim_str path, bool make, bool *is_new)
             part.count++;
             at++;
         }
+        part = resolve(part);
         next = child(node, part);
         if (!next && !make)
             return NULL;

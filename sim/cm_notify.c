@@ -27,7 +27,20 @@ static struct sim_notify_list callbacks = SIM_NOTIFY_LIST;
 
 void sim_cm_boot(void)
 {
+    struct sim_str host = sim.options.host.count ? sim.options.host : SIM_STR(u"SIM");
+    uint16_t text[256] = {0};
+    struct sim_registry op = {
+        .key = SIM_STR(u"\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Control\\ComputerName\\"
+                       u"ComputerName"),
+        .name = SIM_STR(u"ComputerName"),
+        .type = REG_SZ,
+        .data = text};
+
     sim_cm_make(SIM_STR(u"\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\kdamonitor"), NULL);
+    SIM_CHECK(host.count < 255, "a computer name of %zu units", host.count);
+    memcpy(text, host.units, host.count * 2);
+    op.size = host.count * 2 + 2;
+    sim_registry_preset(&op);
 }
 
 void sim_cm_end(void)

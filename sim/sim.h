@@ -55,6 +55,7 @@ struct sim_options {
     uint64_t utc;       /* system time at boot, 100 ns since 1601; 0: 2026-01-01T00:00:00Z */
     uint64_t frequency; /* of the performance counter; 0: 10,000,000 */
     enum sim_clock_mode clock;
+    struct sim_str host; /* name of the computer; count 0: SIM */
     enum sim_bfe bfe;
     const char *disk;    /* host folder that is C:\; NULL: an own one, removed at the end */
     uint64_t disk_bytes; /* free space; 0: without limit */
