@@ -73,7 +73,7 @@
 #define ARRAYSIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define C_ASSERT(expression) _Static_assert(expression, #expression)
 
-/* --- base types ------------------------------------------------------------------------------ */
+/* --- base types ------------------------------------------------------------------------------- */
 
 typedef char CHAR;
 typedef signed char CCHAR;
@@ -139,7 +139,7 @@ typedef struct _GUID {
 C_ASSERT(sizeof(WCHAR) == 2 && sizeof(ULONG) == 4 && sizeof(PVOID) == 8);
 C_ASSERT(sizeof(LARGE_INTEGER) == 8 && sizeof(UNICODE_STRING) == 16 && sizeof(GUID) == 16);
 
-/* --- status values (ntstatus.h) -------------------------------------------------------------- */
+/* --- status values (ntstatus.h) --------------------------------------------------------------- */
 
 #define NT_SUCCESS(status) ((NTSTATUS)(status) >= 0)
 #define NTSTATUS_OF(value) ((NTSTATUS)(value##u))
@@ -185,7 +185,7 @@ C_ASSERT(sizeof(LARGE_INTEGER) == 8 && sizeof(UNICODE_STRING) == 16 && sizeof(GU
 #define STATUS_DEVICE_REMOVED NTSTATUS_OF(0xC00002B6)
 #define STATUS_SHUTDOWN_IN_PROGRESS NTSTATUS_OF(0xC00002FE)
 
-/* --- interrupt levels ------------------------------------------------------------------------ */
+/* --- interrupt levels ------------------------------------------------------------------------- */
 
 #define PASSIVE_LEVEL 0
 #define APC_LEVEL 1
@@ -218,11 +218,12 @@ static inline VOID KeRaiseIrql(KIRQL newIrql, PKIRQL oldIrql)
 #define PAGED_CODE() ((void)0)
 #endif
 
-/* --- memory ---------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 typedef LONG POOL_TYPE;
 #define PagedPool 1
 #define NonPagedPoolNx 512
+#define POOL_NX_ALLOCATION 512u /* flag of lookaside lists */
 
 PVOID ExAllocatePoolWithTag(POOL_TYPE poolType, SIZE_T bytes, ULONG tag);
 VOID ExFreePoolWithTag(PVOID at, ULONG tag);

@@ -530,9 +530,9 @@ VOID ExUnregisterCallback(PVOID registration);
 /* --- host only -------------------------------------------------------------------------------- */
 
 #ifdef KDA_SIM
-/* What guarded.c does with structured exceptions: copies, or answers FALSE if a byte of the source
+/* What guarded.c does with structured exceptions: copies, or fails if a byte of the source
  * may not be read. */
-BOOLEAN SimGuardedCopy(PVOID to, const VOID *from, SIZE_T bytes);
+NTSTATUS sim_guarded_copy(void *to, const void *from, SIZE_T bytes);
 #endif
 
 #endif

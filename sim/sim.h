@@ -55,9 +55,11 @@ struct sim_options {
     uint64_t utc;       /* system time at boot, 100 ns since 1601; 0: 2026-01-01T00:00:00Z */
     uint64_t frequency; /* of the performance counter; 0: 10,000,000 */
     enum sim_clock_mode clock;
+    struct sim_str host; /* name of the computer; count 0: SIM */
     enum sim_bfe bfe;
     const char *disk;    /* host folder that is C:\; NULL: an own one, removed at the end */
     uint64_t disk_bytes; /* free space; 0: without limit */
+    uint32_t hang_ms;    /* real time after which a wait that must end is a hang; 0: 30 s */
 };
 
 /* `options` may be NULL. The machine has the System process (pid 4) and nothing else. Returns
@@ -77,7 +79,9 @@ typedef int32_t sim_driver_entry(struct _DRIVER_OBJECT *driver, struct _UNICODE_
 int32_t sim_driver_load(sim_driver_entry *entry);
 /* Calls DriverUnload. If handles to its device are open the call waits for the last close, as
  * Windows does: STATUS_PENDING is returned and the unload happens then (sim_driver_loaded tells).
- * After the unload the ledger must be empty: what is left is printed and ends the process. */
+ * A driver that keeps a reference to its driver object refuses: STATUS_DEVICE_BUSY, its code stays
+ * until the machine ends. After any other unload the ledger must be empty: what is left is printed
+ * and ends the process. */
 int32_t sim_driver_unload(void);
 bool sim_driver_loaded(void);
 
@@ -277,6 +281,9 @@ void sim_file_fail(unsigned ops, int32_t status, uint32_t times);
 void sim_disk_free(uint64_t bytes);
 /* Makes every write take this long in real time. */
 void sim_disk_slow(uint32_t microseconds);
+/* True if the object at this path below sim_disk() was made for SYSTEM and Administrators only and
+ * inherits nothing. */
+bool sim_disk_restricted(const char *path);
 /* Calls of ZwWriteFile and bytes written since boot. */
 uint64_t sim_disk_writes(void);
 uint64_t sim_disk_written(void);
