@@ -357,7 +357,7 @@ static bool fire_machine(const struct run_options *options, struct replay_machin
     fire->options = options;
     fire->next_tid = FIRST_OWN_TID;
     folder_of(options, machine->name, folder);
-    bool good = run_begin(options, folder, fire->plan.begin, start_existing, fire);
+    bool good = run_begin(options, folder, machine->name, fire->plan.begin, start_existing, fire);
     double start = run_seconds();
     if (good) {
         good = start_workers(fire, workers);

@@ -187,7 +187,7 @@ static bool set_one(const char *setting)
     return good;
 }
 
-bool run_boot(const struct run_options *options, const char *folder, uint64_t utc)
+bool run_boot(const struct run_options *options, const char *folder, const char *host, uint64_t utc)
 {
     struct sim_options machine = {
         .cpus = options->threads > 4 ? options->threads : 4,
@@ -199,11 +199,15 @@ bool run_boot(const struct run_options *options, const char *folder, uint64_t ut
         (void)fprintf(stderr, "kda-sim: cannot create folder '%s'\n", folder);
         return false;
     }
-    if (!sim_boot(&machine)) {
+    uint16_t *name = NULL;
+    size_t count = 0;
+    bool good = run_text(host, strlen(host), &name, &count);
+    machine.host = (struct sim_str){name, count};
+    good = good && sim_boot(&machine);
+    free(name);
+    if (!good)
         (void)fprintf(stderr, "kda-sim: the machine does not start\n");
-        return false;
-    }
-    return true;
+    return good;
 }
 
 bool run_load(const struct run_options *options)
@@ -219,10 +223,10 @@ bool run_load(const struct run_options *options)
     return false;
 }
 
-bool run_begin(const struct run_options *options, const char *folder, uint64_t utc,
-               void (*before)(void *context), void *context)
+bool run_begin(const struct run_options *options, const char *folder, const char *host,
+               uint64_t utc, void (*before)(void *context), void *context)
 {
-    if (!run_boot(options, folder, utc))
+    if (!run_boot(options, folder, host, utc))
         return false;
     if (before)
         before(context);

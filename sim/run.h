@@ -32,10 +32,11 @@ enum run_exit { RUN_DONE = 0, RUN_USAGE = 2, RUN_INPUT = 3, RUN_INTERNAL = 6 };
 /* Boots a machine whose C:\ is `folder` (created), hands the settings over and loads the driver;
  * with `before` what is to run already is made first. The log goes to C:\log. False after a
  * message. */
-bool run_begin(const struct run_options *options, const char *folder, uint64_t utc,
-               void (*before)(void *context), void *context);
+bool run_begin(const struct run_options *options, const char *folder, const char *host,
+               uint64_t utc, void (*before)(void *context), void *context);
 /* Only boots: settings and the load follow. */
-bool run_boot(const struct run_options *options, const char *folder, uint64_t utc);
+bool run_boot(const struct run_options *options, const char *folder, const char *host,
+              uint64_t utc);
 bool run_load(const struct run_options *options);
 /* Unloads the driver, checks the ledger, ends the machine. */
 bool run_end(void);

@@ -633,7 +633,7 @@ int run_script(const struct run_options *options)
     int code = RUN_INPUT;
     if (!file)
         (void)fprintf(stderr, "kda-sim: cannot open '%s'\n", options->files[0]);
-    if (script && file && run_boot(options, options->output, UTC_START)) {
+    if (script && file && run_boot(options, options->output, "script", UTC_START)) {
         script->options = options;
         script->load = *options;
         script->file = options->files[0];

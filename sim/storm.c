@@ -89,7 +89,7 @@ int run_storm(const struct run_options *options)
     static struct stormer stormers[RUN_MAX_THREADS];
     struct run_options copy = *options;
     memset(stormers, 0, sizeof(stormers));
-    if (!run_begin(options, options->output, UTC_START, make_parents, &copy))
+    if (!run_begin(options, options->output, "storm", UTC_START, make_parents, &copy))
         return RUN_INTERNAL;
     double start = run_seconds();
     bool good = true;
