@@ -55,6 +55,9 @@ int cli_run_info(struct cli *cli)
             meet_gaps(cli);
         }
     }
+    /* Searched only here: the rows of the other commands do not need it. */
+    if (cli->kernel && kda_kernel_find_kdbg(cli->kernel, &kernel_err) != KDA_OK)
+        cli_note(cli, "note: %s", kernel_err.text);
     if (cli->kernel) { /* opened again by --download, or closed by its failure */
         const struct kda_symbols *symbols = kda_kernel_symbols(cli->kernel);
         const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);

@@ -75,6 +75,7 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
                 .path = cli->fetched ? cli->fetched : cli->options.symbols,
                 .nt_symbol_path = getenv("_NT_SYMBOL_PATH"),
                 .kda_symbols = getenv("KDA_SYMBOLS"),
+                .keep = true,
             },
         .progress = cli_progress,
         .context = &cli->progress,
@@ -117,6 +118,9 @@ int cli_load_symbols(struct cli *cli, struct kda_error *err)
         code = fetch_symbols(cli, err);
     else if (status != KDA_OK)
         code = status == KDA_NO_MEMORY || status == KDA_USAGE ? code_of(status) : CLI_SYMBOLS;
+    const struct kda_symbols *found = code == CLI_DONE ? kda_kernel_symbols(cli->kernel) : NULL;
+    if (found && kda_symbols_info(found)->note)
+        cli_note(cli, "note: %s", kda_symbols_info(found)->note);
     cli_phase(cli, "symbols_us");
     return code;
 }

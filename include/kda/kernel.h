@@ -42,6 +42,17 @@ enum kda_dtb_source {
     KDA_DTB_SYSTEM, /* a CPU's or a scan's root led to the System process, whose root is used */
 };
 
+/* How the debugger data block was found, and what it took to read it. */
+enum kda_kdbg_source {
+    KDA_KDBG_NOT_FOUND,
+    KDA_KDBG_HEADER,  /* address in the dump header */
+    KDA_KDBG_SYMBOL,  /* KdDebuggerDataBlock, or the list that KdpDebuggerDataListHead starts */
+    KDA_KDBG_VERSION, /* DebuggerDataList of KdVersionBlock, by symbol or through a processor */
+    KDA_KDBG_LIST,    /* its one-element list, found in the kernel's data */
+    KDA_KDBG_CONTENT, /* the only place in the kernel's data that reads as one */
+};
+enum kda_kdbg_form { KDA_KDBG_UNKNOWN, KDA_KDBG_PLAIN, KDA_KDBG_KEYS, KDA_KDBG_KEYLESS };
+
 struct kda_kernel_info {
     uint64_t dtb; /* page-table root used, low 12 bits clear */
     enum kda_dtb_source dtb_source;
@@ -54,9 +65,10 @@ struct kda_kernel_info {
     uint32_t cpus;     /* 0 = unknown */
     uint64_t system_time_100ns; /* capture time, UTC; 0 = unknown */
     bool system_time_from_header;
-    uint64_t kdbg_va; /* debugger data block, 0 = not found */
-    bool kdbg_encoded;
-    bool kdbg_decoded; /* readable: plain, or encoded and decoded with its keys */
+    uint64_t kdbg_va;   /* debugger data block, verified; 0 = not found (so far) */
+    uint32_t kdbg_size; /* bytes, as the block says */
+    enum kda_kdbg_source kdbg_source;
+    enum kda_kdbg_form kdbg_form; /* plain, or how it was decoded */
 };
 
 /* Finds and verifies the kernel in `image`, without symbols. Errors: KDA_ABSENT (no kernel found:
@@ -101,7 +113,7 @@ uint64_t kda_symbol_va(const struct kda_kernel *kernel, enum kda_symbol_id symbo
 uint32_t kda_field_offset(const struct kda_kernel *kernel, enum kda_field_id field);
 
 /* An integer field (1..8 bytes, bit fields included) of the object at `object`, zero-extended.
- * KDA_NO_SYMBOL if the layout lacks it. */
+ * KDA_NO_SYMBOL if the layout lacks it or does not know its size. */
 KDA_MUST_CHECK enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object,
                                               enum kda_field_id field, uint64_t *ret,
                                               struct kda_error *err);
@@ -113,6 +125,21 @@ KDA_MUST_CHECK enum kda_status kda_read_string(struct kda_kernel *kernel, uint64
 
 /* Canonical address in the kernel half, for sanity checks on pointers. */
 bool kda_is_kernel_va(const struct kda_kernel *kernel, uint64_t va);
+
+/* ---- debugger data block ---- */
+
+/* Finds the debugger data block (_KDDEBUGGER_DATA64), plain or encoded, and fills the kdbg_ part of
+ * the info. Needs no symbols; uses them when they are loaded. The places that cost nothing are
+ * tried by kda_kernel_open and kda_kernel_load_symbols; this also searches the kernel's data, once.
+ * KDA_ABSENT: no such block (text says what was tried).
+ * Source: docs/kernel.md (layout, encoding, and the proof of the decoding without keys). */
+KDA_MUST_CHECK enum kda_status kda_kernel_find_kdbg(struct kda_kernel *kernel,
+                                                    struct kda_error *err);
+/* The decoded qword at `offset` (a multiple of 8) of the block, finding it first if need be. Never
+ * reads past the size that the block states: KDA_NO_SYMBOL for a field that this build lacks. A gap
+ * status when that part of the block is not in the image; KDA_ABSENT as above; KDA_USAGE. */
+KDA_MUST_CHECK enum kda_status kda_kernel_kdbg_field(struct kda_kernel *kernel, uint32_t offset,
+                                                     uint64_t *ret, struct kda_error *err);
 
 /* ---- lists ---- */
 

@@ -37,10 +37,13 @@ static const struct {
 static uint64_t pointer(struct kda_etw *etw, uint64_t header, enum kda_field_id field)
 {
     uint64_t value;
-    return kda_etw_field(etw, "filter", header, field, &value) &&
-                   kda_is_kernel_va(etw->kernel, value)
-               ? value
-               : 0;
+    if (!kda_etw_field(etw, "filter", header, field, &value) || value == 0)
+        return 0;
+    if (kda_is_kernel_va(etw->kernel, value))
+        return value;
+    kda_etw_gap(etw, "filter", header, KDA_BAD_DATA, "%s is 0x%016llx, no kernel address",
+                kda_field_name(field), (unsigned long long)value);
+    return 0;
 }
 
 static void bad(struct kda_etw *etw, uint64_t va, enum kda_status status, const char *what,

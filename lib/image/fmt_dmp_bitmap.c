@@ -292,19 +292,6 @@ static enum kda_status open(struct kda_image *image, struct kda_error *err)
     enum kda_status status = kda_dmp_read_header(image, header, err);
     if (status != KDA_OK)
         return status;
-    switch (image->info.dump_type) {
-    case KDA_DMP_SUMMARY:
-        image->info.title = "Windows crash dump, kernel (DumpType 2)";
-        break;
-    case KDA_DMP_BITMAP_FULL:
-        image->info.title = "Windows crash dump, bitmap (DumpType 5)";
-        break;
-    case KDA_DMP_BITMAP_KERNEL:
-        image->info.title = "Windows crash dump, live or automatic bitmap (DumpType 6)";
-        break;
-    default:
-        break;
-    }
     struct bitmap *map = kda_calloc(1, sizeof(*map));
     if (!map)
         return kda_fail(err, KDA_NO_MEMORY, "image", "out of memory");

@@ -35,9 +35,12 @@ enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object, enum 
                               kda_field_name(field))
                    : KDA_NO_SYMBOL;
     const struct kda_field *f = &kernel->layout->field[field];
-    /* Rows from sources without sizes are used only for fields whose size callers know; a bit
-     * field always carries its unit. */
-    size_t size = f->size ? f->size : 8;
+    size_t size = f->size;
+    /* A guess of 8 would read the neighbours of a smaller field into its value. */
+    if (size == 0)
+        return err ? kda_fail(err, KDA_NO_SYMBOL, "kernel", "the size of %s is not known",
+                              kda_field_name(field))
+                   : KDA_NO_SYMBOL;
     if (size > 8)
         return kda_fail(err, KDA_USAGE, "kernel", "%s is no integer", kda_field_name(field));
     uint8_t bytes[8] = {0};

@@ -42,6 +42,15 @@ struct kda_tlb_entry {
     uint64_t pa;
 };
 
+/* The debugger data block, decoded. */
+struct kda_kdbg {
+    uint8_t *bytes;       /* arena; NULL = not found */
+    size_t have;          /* of the info's kdbg_size: the rest is not in the image */
+    enum kda_status rest; /* why */
+    bool data_searched;
+    bool no_memory; /* in the last attempt */
+};
+
 struct kda_kernel {
     struct kda_image *image;
     struct kda_kernel_info info;
@@ -63,6 +72,8 @@ struct kda_kernel {
     struct kda_process *processes;
     size_t process_count;
     struct kda_map process_by_va; /* va -> index */
+
+    struct kda_kdbg kdbg;
 
     uint32_t handle_pages; /* read so far, against KDA_MAX_HANDLE_PAGES */
     bool cookie_read;
@@ -91,9 +102,21 @@ struct kda_pe {
     uint32_t timestamp, size, checksum;
     uint16_t machine;
     uint32_t export_rva, export_size, debug_rva, debug_size;
+    uint32_t sections_rva, section_count;
 };
 enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
                             struct kda_error *err);
+
+/* A section header, as far as needed. Source: PE/COFF specification, IMAGE_SCN_*. */
+struct kda_pe_section {
+    char name[9];
+    uint32_t rva, size; /* bytes in memory; inside the image */
+    bool writable, executable, discardable;
+};
+#define KDA_PE_MAX_SECTIONS 96u
+/* At most KDA_PE_MAX_SECTIONS headers; those that do not lie inside the image are left out. */
+enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,
+                                struct kda_pe_section *ret, size_t *count, struct kda_error *err);
 enum kda_status kda_pe_kernel_id(struct kda_kernel *kernel, uint64_t base, struct kda_kernel_id *id,
                                  struct kda_pe *pe, struct kda_error *err);
 /* Address of a named export, KDA_ABSENT if there is none. */
@@ -108,5 +131,11 @@ void kda_adopt_system_root(struct kda_kernel *kernel);
 
 /* Facts that need symbols: debugger block, build number, processors. Never fails. */
 void kda_kernel_facts(struct kda_kernel *kernel);
+
+/* Reads of one qword, for facts that may be missing; false for va 0. */
+bool kda_read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret);
+
+/* The debugger block from the places that cost nothing: header, and symbols once they are there. */
+void kda_kdbg_facts(struct kda_kernel *kernel);
 
 #endif

@@ -27,11 +27,12 @@ static enum kda_list_end run(struct ring *ring, unsigned next_at, unsigned back_
     if (*reason != KDA_OK)
         return KDA_LIST_BROKEN;
     uint64_t previous = ring->head, at = kda_le64(link + next_at);
+    uint64_t last = kda_le64(link + back_at);
     for (;;) {
         *broken_va = at;
         *reason = KDA_BAD_DATA;
-        if (at == ring->head)
-            return KDA_LIST_CLOSED;
+        if (at == ring->head) /* nodes cut off at the end are still named from there */
+            return last == previous ? KDA_LIST_CLOSED : KDA_LIST_MISMATCH;
         if (!kda_is_kernel_va(ring->kernel, at) || (at & 7) != 0) {
             *broken_va = previous;
             return KDA_LIST_BROKEN;

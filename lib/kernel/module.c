@@ -72,14 +72,15 @@ static bool add_module(void *context, uint64_t va, bool readable)
     module->base = base;
     module->size = (uint32_t)size;
     module->timestamp = (uint32_t)stamp;
-    module->path = module_string(walk, va, walk->fields->full, &status);
-    module->name = module_string(walk, va, walk->fields->name, &status);
-    if (!module->name) {
-        if (status != KDA_OK)
-            kda_gaps_add(&kernel->gaps, "module_name", va, status,
-                         "the driver's name cannot be read");
+    enum kda_status path, name;
+    module->path = module_string(walk, va, walk->fields->full, &path);
+    module->name = module_string(walk, va, walk->fields->name, &name);
+    if (!module->name)
         module->name = "";
-    }
+    status = name != KDA_OK ? name : path == KDA_NO_SYMBOL ? KDA_OK : path;
+    if (status != KDA_OK)
+        kda_gaps_add(&kernel->gaps, "module_name", va, status, "the driver's %s cannot be read",
+                     name != KDA_OK ? "name" : "path");
     return walk->status == KDA_OK;
 }
 

@@ -19,7 +19,8 @@ struct process_scan {
     uint32_t links_at;
     uint64_t table_list_at;
     uint8_t process_type;
-    bool has_type;
+    enum kda_status type_status; /* KDA_OK: process_type is known */
+    struct kda_error type_error;
 };
 
 static struct kda_process *record(struct process_scan *scan, uint64_t va, unsigned found_by)
@@ -64,18 +65,25 @@ static bool on_link(void *context, uint64_t link_va, bool readable)
     return scan->status == KDA_OK;
 }
 
-/* A lying table must not invent a process: one that no other witness named has to name the table.
- */
-static bool owner_agrees(struct kda_kernel *kernel, uint64_t owner, uint64_t table)
+/* A lying table must not invent a process: one that no other witness named has to name the table,
+ * or to be an object of the process type. */
+static bool owner_agrees(struct process_scan *scan, uint64_t owner, uint64_t table)
 {
+    struct kda_kernel *kernel = scan->kernel;
     uint64_t named;
+    uint8_t type;
     if (kda_map_get(&kernel->process_by_va, owner, NULL))
         return true;
     if (!kda_is_kernel_va(kernel, owner))
         return false;
     enum kda_status status =
         kda_read_field(kernel, owner, KDA_F_EPROCESS_ObjectTable, &named, NULL);
-    return status == KDA_OK ? named == table : status != KDA_UNMAPPED;
+    if (status != KDA_OK)
+        return status != KDA_UNMAPPED;
+    return named == table ||
+           (scan->type_status == KDA_OK &&
+            kda_object_type(kernel, owner - OBJECT_HEADER_SIZE, &type, NULL) == KDA_OK &&
+            type == scan->process_type);
 }
 
 /* A node of HandleTableListHead: the table names its process and, from Windows 8 on, its pid. */
@@ -94,7 +102,7 @@ static bool on_table(void *context, uint64_t link_va, bool readable)
     }
     if (owner == 0)
         return true;
-    if (!owner_agrees(kernel, owner, table)) {
+    if (!owner_agrees(scan, owner, table)) {
         kda_gaps_add(&kernel->gaps, "handle_table", table, KDA_BAD_DATA,
                      "names 0x%016llx as its process, which does not name the table",
                      (unsigned long long)owner);
@@ -172,8 +180,10 @@ static void scan_cid_table(struct process_scan *scan)
     struct kda_error why;
     if (global == 0)
         return;
-    enum kda_status status = kda_object_type_index(kernel, "Process", &scan->process_type, &why);
-    if (status == KDA_OK)
+    enum kda_status status = scan->type_status;
+    if (status != KDA_OK)
+        why = scan->type_error;
+    else
         status = kda_read(kernel, global, pointer, sizeof(pointer), &why);
     if (status == KDA_OK)
         status = kda_handles_walk(kernel, kda_le64(pointer), true, on_cid, scan, &why);
@@ -303,6 +313,8 @@ static enum kda_status find_processes(struct kda_kernel *kernel, struct kda_erro
     struct process_scan scan;
     memset(&scan, 0, sizeof(scan));
     scan.kernel = kernel;
+    scan.type_status =
+        kda_object_type_index(kernel, "Process", &scan.process_type, &scan.type_error);
     enum kda_status status = scan_active_list(&scan, err);
     /* A witness that cannot be read leaves a gap; the others still speak. */
     if (status != KDA_NO_MEMORY && status != KDA_NO_SYMBOL)

@@ -4,6 +4,7 @@
 #include "writer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "text.h"
 
@@ -11,6 +12,19 @@ static const char *const dtb_sources[] = {
     [KDA_DTB_OPTION] = "option", [KDA_DTB_HEADER] = "header",
     [KDA_DTB_CPU] = "cpu",       [KDA_DTB_LOW_STUB] = "low_stub",
     [KDA_DTB_SCAN] = "scan",     [KDA_DTB_SYSTEM] = "system_process",
+};
+
+static const char *const kdbg_sources[] = {
+    [KDA_KDBG_NOT_FOUND] = NULL,  [KDA_KDBG_HEADER] = "header",
+    [KDA_KDBG_SYMBOL] = "symbol", [KDA_KDBG_VERSION] = "version_block",
+    [KDA_KDBG_LIST] = "list",     [KDA_KDBG_CONTENT] = "content",
+};
+
+static const char *const kdbg_forms[] = {
+    [KDA_KDBG_UNKNOWN] = NULL,
+    [KDA_KDBG_PLAIN] = "plain",
+    [KDA_KDBG_KEYS] = "decoded",
+    [KDA_KDBG_KEYLESS] = "decoded_without_keys",
 };
 
 static void put_nonzero(struct kda_row *row, const char *key, uint64_t value)
@@ -84,6 +98,41 @@ static const char *version_text(uint32_t build, char out[VERSION_TEXT])
     return out;
 }
 
+/* A driver of a triage dump that starts where the kernel starts is the kernel: its PE identity. */
+static bool triage_id(const struct kda_image_info *image, struct kda_kernel_id *id)
+{
+    for (size_t i = 0; i < image->driver_count; i++) {
+        const struct kda_image_driver *driver = &image->drivers[i];
+        if (image->kernel_base == 0 || driver->base != image->kernel_base)
+            continue;
+        memset(id, 0, sizeof(*id));
+        id->has_pe = true;
+        id->pe_timestamp = driver->timestamp;
+        id->pe_size = driver->size;
+        return true;
+    }
+    return false;
+}
+
+/* Without symbols: does the built-in table know the build, and what does it lack? */
+static bool put_known_build(struct kda_row *row, const struct kda_report_facts *facts)
+{
+    struct kda_kernel_id id;
+    struct kda_profile_info known;
+    if (facts->kernel)
+        id = facts->kernel->id;
+    else if (!triage_id(facts->image, &id))
+        return false;
+    if (!kda_profile_identify(&id, &known))
+        return false;
+    kda_put_text(row, "version", known.version);
+    kda_put_text(row, "build_known",
+                 known.has_layout && known.has_rvas ? "layout and globals known"
+                 : known.has_layout                 ? "layout known, globals not"
+                                                    : "some globals known, layout not");
+    return true;
+}
+
 /* Kernel facts where a kernel was found, else what the file's header says. `scratch` lives until
  * the row is emitted. */
 static void put_machine_facts(struct kda_row *row, const struct kda_report_facts *facts,
@@ -94,7 +143,7 @@ static void put_machine_facts(struct kda_row *row, const struct kda_report_facts
     uint32_t build = kernel && kernel->build ? kernel->build : image->build;
     if (facts->symbols && facts->symbols->version)
         kda_put_text(row, "version", facts->symbols->version);
-    else
+    else if (facts->symbols || !put_known_build(row, facts))
         kda_put_text(row, "version", version_text(build, scratch));
     put_nonzero(row, "build", build);
     put_machine(row, kernel && kernel->machine ? kernel->machine : image->machine);
@@ -119,23 +168,9 @@ static void put_kernel(struct kda_row *row, const struct kda_kernel_info *kernel
     put_kernel_id(row, &kernel->id);
     if (kernel->kdbg_va) {
         kda_put_hex(row, "kdbg", kernel->kdbg_va);
-        kda_put_text(row, "kdbg_state",
-                     !kernel->kdbg_encoded  ? "plain"
-                     : kernel->kdbg_decoded ? "decoded"
-                                            : "encoded");
-    }
-}
-
-/* A driver of a triage dump that starts where the kernel starts is the kernel: its PE identity. */
-static void put_triage_id(struct kda_row *row, const struct kda_image_info *image)
-{
-    for (size_t i = 0; i < image->driver_count; i++) {
-        const struct kda_image_driver *driver = &image->drivers[i];
-        if (image->kernel_base == 0 || driver->base != image->kernel_base)
-            continue;
-        kda_put_hex(row, "pe_timestamp", driver->timestamp);
-        kda_put_uint(row, "pe_size", driver->size);
-        return;
+        kda_put_uint(row, "kdbg_size", kernel->kdbg_size);
+        kda_put_text(row, "kdbg_source", kdbg_sources[kernel->kdbg_source]);
+        kda_put_text(row, "kdbg_state", kdbg_forms[kernel->kdbg_form]);
     }
 }
 
@@ -182,13 +217,14 @@ static void put_bugcheck(struct kda_row *row, const struct kda_image_info *image
 void kda_report_info(struct kda_report *report, const struct kda_report_facts *facts)
 {
     char scratch[VERSION_TEXT];
+    struct kda_kernel_id triage;
     struct kda_row *row = kda_report_row(report, KDA_ROW_INFO);
     put_image(row, facts->image);
     put_machine_facts(row, facts, scratch);
     if (facts->kernel)
         put_kernel(row, facts->kernel);
-    else
-        put_triage_id(row, facts->image);
+    else if (triage_id(facts->image, &triage))
+        put_kernel_id(row, &triage);
     kda_put_text(row, "kernel_missing", facts->kernel_missing);
     if (facts->symbols) {
         kda_put_text(row, "symbol_source", facts->symbols->source);
@@ -250,6 +286,44 @@ void kda_report_symbols(struct kda_report *report, const struct kda_report_symbo
     }
     kda_put_text(row, "fetched", symbols->fetched);
     kda_put_text(row, "missing", symbols->missing);
+    kda_report_emit(report);
+}
+
+void kda_report_builtin_profiles(struct kda_report *report)
+{
+    size_t count = kda_profile_count(), complete = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct kda_profile_info info;
+        kda_profile_get(i, &info);
+        complete += info.has_layout && info.has_rvas;
+    }
+    struct kda_row *row = kda_report_row(report, KDA_ROW_PROFILE);
+    kda_put_text(row, "source", "built-in");
+    kda_put_uint(row, "builds", count);
+    kda_put_uint(row, "complete_builds", complete);
+    kda_report_emit(report);
+}
+
+void kda_report_own_profile(struct kda_report *report, const struct kda_own_profile *profile)
+{
+    const struct kda_layout *layout = profile->layout;
+    struct kda_symbols_info counts = {.symbols_total = KDA_SYM_COUNT,
+                                      .fields_total = KDA_FIELD_COUNT};
+    struct kda_row *row = kda_report_row(report, KDA_ROW_PROFILE);
+    kda_put_text(row, "source", layout ? profile->source : "unusable");
+    if (layout) {
+        for (size_t i = 0; i < KDA_SYM_COUNT; i++)
+            counts.symbols_found += layout->rva[i] != KDA_NONE;
+        for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+            counts.fields_found += layout->field[i].offset != KDA_NONE;
+        kda_put_text(row, "version", profile->version);
+        put_kernel_id(row, &profile->id);
+        put_symbol_counts(row, &counts);
+    }
+    if (profile->time_100ns)
+        kda_put_time(row, "written", profile->time_100ns);
+    kda_put_text(row, "origin", profile->path);
+    kda_put_text(row, "problem", profile->problem);
     kda_report_emit(report);
 }
 

@@ -114,17 +114,28 @@ static const char *cache_base(const char **middle)
     return home && home[0] != '\0' ? home : NULL;
 }
 
-char *kda_store_default_cache(void)
+char *kda_store_cache_folder(const char *name)
 {
     const char *middle, *base = cache_base(&middle);
     if (!base)
         return NULL;
-    static const char tail[] = "/kda/symbols";
-    size_t size = strlen(base) + strlen(middle) + sizeof(tail);
+    static const char tail[] = "/kda/";
+    size_t size = strlen(base) + strlen(middle) + sizeof(tail) + strlen(name);
     char *path = kda_calloc(size, 1);
     if (path)
-        (void)snprintf(path, size, "%s%s%s", base, middle, tail);
+        (void)snprintf(path, size, "%s%s%s%s", base, middle, tail, name);
     return path;
+}
+
+char *kda_store_default_cache(void)
+{
+    return kda_store_cache_folder("symbols");
+}
+
+bool kda_store_has_cache(void)
+{
+    const char *middle;
+    return cache_base(&middle) != NULL;
 }
 
 /* ---- places in a folder ---- */

@@ -6,15 +6,16 @@
 #include "file.h"
 #include "handle.h"
 #include "ops.h"
+#include "own.h"
 #include "store.h"
 #include "text.h"
 
-extern const struct kda_symbol_source kda_sym_profile, kda_sym_pdb, kda_sym_isf;
+extern const struct kda_symbol_source kda_sym_profile, kda_sym_cache, kda_sym_pdb, kda_sym_isf;
 
 /* In order of preference: what costs nothing first, then what Microsoft says, then what others made
  * of it. */
-static const struct kda_symbol_source *const sources[] = {&kda_sym_profile, &kda_sym_pdb,
-                                                          &kda_sym_isf};
+static const struct kda_symbol_source *const sources[] = {&kda_sym_profile, &kda_sym_cache,
+                                                          &kda_sym_pdb, &kda_sym_isf};
 
 #define SOURCE_COUNT (sizeof(sources) / sizeof(sources[0]))
 
@@ -64,7 +65,7 @@ static enum kda_status load_given(const char *path, const struct kda_kernel_id *
     const struct kda_symbol_source *source = source_of_file(path);
     if (!source)
         return kda_fail(err, KDA_USAGE, "symbols",
-                        "\"%s\": a symbol file ends in .pdb, .json or .json.xz", path);
+                        "\"%s\": a symbol file ends in .pdb, .json, .json.xz or .kdaprof", path);
     enum kda_status status = source->load(path, id, symbols, err);
     if (status == KDA_NOT_MINE) /* the user named it, so it is no question of whose it is */
         status = kda_fail(err, KDA_BAD_DATA, "symbols", "\"%s\" is not a PDB file", path);
@@ -159,6 +160,22 @@ static enum kda_status find(const struct kda_kernel_id *id,
     return status == KDA_NO_SYMBOL ? nothing_found(id, &places, err) : status;
 }
 
+/* Leaves what a file said as a profile, so that the next run needs no file. That it cannot be
+ * written is no failure, that a file is of too little use is not even worth a word. */
+static void keep(const struct kda_kernel_id *id, struct kda_symbols *symbols)
+{
+    struct kda_error why;
+    struct kda_own own = {.id = *id, .layout = symbols->layout};
+    const char *source = symbols->info.source;
+    bool from_file = strcmp(source, "pdb") == 0 || strcmp(source, "isf") == 0;
+    if (!from_file || !id->has_pdb || kda_layout_lacks(&symbols->layout))
+        return;
+    (void)snprintf(own.source, sizeof(own.source), "%s", source);
+    if (kda_own_write(&own, NULL, &why) != KDA_OK)
+        (void)snprintf(symbols->note, sizeof(symbols->note),
+                       "symbols not kept as a profile: %.240s", why.text);
+}
+
 enum kda_status kda_symbols_find(const struct kda_kernel_id *id,
                                  const struct kda_symbols_options *options,
                                  struct kda_symbols **ret, struct kda_error *err)
@@ -173,6 +190,9 @@ enum kda_status kda_symbols_find(const struct kda_kernel_id *id,
         kda_symbols_free(symbols);
         return status;
     }
+    if (options && options->keep)
+        keep(id, symbols);
+    symbols->info.note = symbols->note[0] ? symbols->note : NULL;
     *ret = symbols;
     return KDA_OK;
 }

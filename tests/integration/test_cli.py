@@ -29,7 +29,7 @@ class Usage(unittest.TestCase):
         self.usage("sessions", image, "--silo", "0x123", says="silo")
         self.usage("sessions", image, "--dtb", "twelve", says="dtb")
         self.usage("sessions", image, "--limit", "-1", says="limit")
-        self.usage("info", image, "extra", "more", says="extra")
+        self.usage("info", image, "extra", "more", says="too many arguments")
 
     def test_help_and_version(self):
         for args in (["--help"], ["sessions", "--help"], ["map", "-h"], ["--version"],

@@ -81,7 +81,8 @@ static int fresh_folder(void **state)
 static enum kda_status find(const struct kda_kernel_id *id, const char *path, const char *folders,
                             const char *nt_path, struct kda_symbols **ret, struct kda_error *err)
 {
-    struct kda_symbols_options options = {path, nt_path, folders};
+    struct kda_symbols_options options = {
+        .path = path, .nt_symbol_path = nt_path, .kda_symbols = folders};
     return kda_symbols_find(id, &options, ret, err);
 }
 
