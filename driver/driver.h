@@ -119,6 +119,9 @@ BOOLEAN KdaParseRule(_In_reads_(count) PCWCH text, _In_ SIZE_T count, _Out_ KDA_
                      _Out_ const CHAR **why);
 BOOLEAN KdaParseRate(_In_reads_(count) PCWCH text, _In_ SIZE_T count, _Out_ KDA_RATE *rate,
                      _Out_ const CHAR **why);
+/* Opens `Parameters`; the caller closes it. */
+_IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS
+    KdaSettingsOpenKey(_In_ PUNICODE_STRING path, _In_ ACCESS_MASK access, _Out_ HANDLE *key);
 /* Settings in force and rejected ones, as fields of a sensor.start record. */
 VOID KdaSettingsDescribe(_In_ const KDA_SETTINGS *settings,
                          _Inout_ struct kda_event_builder *builder);
@@ -135,6 +138,8 @@ typedef struct _KDA_OPTIONAL {
     KDA_IO_CREATE_DEVICE_SECURE CreateDeviceSecure;
 } KDA_OPTIONAL;
 
+#define KDA_HOST_UNITS 64u
+
 typedef struct _KDA_DRIVER {
     PDRIVER_OBJECT DriverObject;
     PUNICODE_STRING RegistryPath; /* valid during DriverEntry */
@@ -142,6 +147,10 @@ typedef struct _KDA_DRIVER {
     KDA_OPTIONAL Optional;
     KDA_SETTINGS Settings;
     GUID LogId;
+    GUID PreviousLog;
+    BOOLEAN HasPreviousLog;
+    UNICODE_STRING Host; /* Length 0: not known */
+    WCHAR HostBuffer[KDA_HOST_UNITS];
     ULONGLONG Frequency;          /* of the performance counter */
     volatile LONG Kinds;          /* bit of each kind that is on */
     volatile LONG ThreadsWatched; /* first threads of new processes are seen */
@@ -252,7 +261,9 @@ typedef struct _KDA_SUBJECT {
 _IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN KdaFilterPass(_In_ const KDA_SUBJECT *subject);
 /* FALSE: an identical event was passed within the window; counted. */
 _IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN KdaFilterFirst(_In_ const struct kda_event *event);
-/* Totals since the start. */
+/* Totals since the start: of kinds, KDA_KIND_COUNT of them; of kinds and rules. */
+_IRQL_requires_max_(DISPATCH_LEVEL) VOID
+    KdaFilterKinds(_Out_writes_(KDA_KIND_COUNT) uint64_t *kinds);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaFilterTotals(_Out_ KDA_FILTER_COUNTS *counts);
 /* Places in KDA_PROCESS.Buckets that a process needs. */
 _IRQL_requires_max_(DISPATCH_LEVEL) ULONG KdaFilterBuckets(VOID);
@@ -340,9 +351,8 @@ struct kda_event *KdaSelfStatus(_Out_writes_bytes_(bytes) PVOID buffer, _In_ SIZ
 struct kda_event *KdaSelfFiltered(_Out_writes_bytes_(bytes) PVOID buffer, _In_ SIZE_T bytes,
                                   _In_ const KDA_FILTER_COUNTS *now,
                                   _In_ const KDA_FILTER_COUNTS *before);
-/* The log's id, and the one before it as the registry keeps it. */
-_IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaSelfIdentify(_Inout_ KDA_DRIVER *driver);
-_IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaSelfRemember(_In_ const KDA_DRIVER *driver);
+/* Sets LogId and Host; PreviousLog is what `Parameters` remembers, which then is our own id. */
+_IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaSelfIdentify(_Inout_ KDA_DRIVER *driver);
 
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaWriterStart(_Inout_ KDA_DRIVER *driver);
 /* Drains everything, writes sensor.stop. */
@@ -365,7 +375,7 @@ extern const UCHAR KdaSecurityDescriptor[];
 
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaReadersStart(_Inout_ KDA_DRIVER *driver);
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaReadersStop(_Inout_ KDA_DRIVER *driver);
-_IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaReaderOpen(_In_ PFILE_OBJECT file);
+/* Parks the read; the first of a handle makes it a reader. */
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaReaderRead(_Inout_ PIRP irp);
 /* Ends the parked reads of a handle; then the reader itself. Both may come, in this order. */
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaReaderCleanup(_In_ PFILE_OBJECT file);
@@ -374,8 +384,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) ULONG KdaReadersOpen(VOID);
 /* One line to all readers, by the writer's thread; `event` is what the line says. */
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID
     KdaReadersLine(_In_ const struct kda_event *event, _In_reads_bytes_(bytes) const CHAR *line,
-                   _In_ ULONG bytes, _Inout_ struct kda_clock *clock);
-/* Completes parked reads for which there is data now. */
-_IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaReadersServe(VOID);
+                   _In_ ULONG bytes, _In_ const struct kda_clock *clock);
+/* Completes parked reads for which there is data now. With a clock (the writer) losses that nothing
+ * followed are told too. */
+_IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaReadersServe(_In_opt_ const struct kda_clock *clock);
 
 #endif

@@ -170,12 +170,12 @@ struct kda_ring *KdaMonEventQueueRing(VOID)
     return KdapQueue.Ring;
 }
 
-_Use_decl_annotations_ VOID KdaMonEventQueueWait(ULONG milliseconds)
+_Use_decl_annotations_ VOID KdaMonEventQueueWait(ULONG milliseconds, BOOLEAN always)
 {
     LARGE_INTEGER timeout;
 
     timeout.QuadPart = -(LONGLONG)milliseconds * 10000;
-    if (kda_ring_sleep(KdapQueue.Ring))
+    if (kda_ring_sleep(KdapQueue.Ring) || always)
         KeWaitForSingleObject(&KdapQueue.Wake, Executive, KernelMode, FALSE, &timeout);
     kda_ring_awake(KdapQueue.Ring);
 }

@@ -60,8 +60,9 @@ KDAMON_EVENT_TYPE KdaMonEventTypeOf(_In_ ULONG kind);
 
 struct kda_ring *KdaMonEventQueueRing(VOID);
 /* Waits until a producer asks for the consumer, KdaMonEventQueueWake is called, or the time is
- * over. */
-_IRQL_requires_max_(APC_LEVEL) VOID KdaMonEventQueueWait(_In_ ULONG milliseconds);
+ * over. `always`: also if events wait (their consumer cannot take them now). */
+_IRQL_requires_max_(APC_LEVEL) VOID
+    KdaMonEventQueueWait(_In_ ULONG milliseconds, _In_ BOOLEAN always);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaMonEventQueueWake(VOID);
 
 #endif

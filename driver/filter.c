@@ -240,10 +240,15 @@ _Use_decl_annotations_ BOOLEAN KdaFilterFirst(const struct kda_event *event)
     return repeat ? KdapTake(event->kind, KDA_MAX_RULES + 1) : TRUE;
 }
 
-_Use_decl_annotations_ VOID KdaFilterTotals(KDA_FILTER_COUNTS *counts)
+_Use_decl_annotations_ VOID KdaFilterKinds(uint64_t *kinds)
 {
     for (ULONG i = 0; i < KDA_KIND_COUNT; i++)
-        counts->Kinds[i] = (uint64_t)ReadNoFence64(&KdapFilter->Kinds[i]);
+        kinds[i] = (uint64_t)ReadNoFence64(&KdapFilter->Kinds[i]);
+}
+
+_Use_decl_annotations_ VOID KdaFilterTotals(KDA_FILTER_COUNTS *counts)
+{
+    KdaFilterKinds(counts->Kinds);
     for (ULONG i = 0; i < KDA_MAX_RULES + 2; i++)
         counts->Rules[i] = (uint64_t)ReadNoFence64(&KdapFilter->Rules[i]);
 }

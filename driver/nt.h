@@ -75,7 +75,7 @@
 
 /* --- base types ------------------------------------------------------------------------------- */
 
-typedef char CHAR;
+typedef char CHAR, *PCHAR;
 typedef signed char CCHAR;
 typedef unsigned char UCHAR, *PUCHAR;
 typedef unsigned char BOOLEAN;

@@ -307,7 +307,8 @@ static NTSTATUS KdapReadTexts(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
     return status;
 }
 
-static NTSTATUS KdapOpenParameters(PUNICODE_STRING path, HANDLE *key)
+_Use_decl_annotations_ NTSTATUS KdaSettingsOpenKey(PUNICODE_STRING path, ACCESS_MASK access,
+                                                   HANDLE *key)
 {
     static const WCHAR tail[] = KDA_W("\\Parameters");
     OBJECT_ATTRIBUTES attributes;
@@ -326,7 +327,7 @@ static NTSTATUS KdapOpenParameters(PUNICODE_STRING path, HANDLE *key)
     RtlCopyMemory((PUCHAR)name.Buffer + path->Length, tail, sizeof tail);
     InitializeObjectAttributes(&attributes, &name, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE, NULL,
                                NULL);
-    status = ZwOpenKey(key, KEY_QUERY_VALUE, &attributes);
+    status = ZwOpenKey(key, access, &attributes);
     ExFreePoolWithTag(name.Buffer, KDA_TAG_SETTINGS);
     return status;
 }
@@ -340,7 +341,7 @@ _Use_decl_annotations_ NTSTATUS KdaSettingsStart(KDA_DRIVER *driver)
 
     PAGED_CODE();
     RtlZeroMemory(settings, sizeof *settings);
-    status = KdapOpenParameters(driver->RegistryPath, &key);
+    status = KdaSettingsOpenKey(driver->RegistryPath, KEY_QUERY_VALUE, &key);
     if (status == STATUS_INSUFFICIENT_RESOURCES)
         return status;
     if (!NT_SUCCESS(status)) {
