@@ -2,8 +2,10 @@
  * replay_fire.c - a plan becomes activity of a simulated machine, and its driver writes the log.
  *
  * All records of one moment are fired at that moment of the simulated clock, by several threads
- * where they are of several processes; what changes who exists is fired alone. So times in the log
- * are the recorded ones, and nothing of a process can overtake its creation.
+ * where they are of several processes; what changes who exists is fired alone, and the clock goes
+ * on by its smallest step around it, as the counter of a machine does. So times in the log are the
+ * recorded ones, to the millisecond that recordings have, and nothing of a process can overtake
+ * its creation.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -271,17 +273,18 @@ static void fire_all(struct fire *fire)
             now = step->at;
             sim_clock_set(now);
         }
+        size_t end = i + 1;
         if (replay_is_structural(fire->machine, step)) {
             fire->worker_failed[0] += !fire_step(fire, step);
-            i++;
-            continue;
+        } else {
+            while (end < plan->count && plan->steps[end].at == step->at &&
+                   !replay_is_structural(fire->machine, &plan->steps[end]))
+                end++;
+            fire_batch(fire, i, end);
         }
-        size_t end = i + 1;
-        while (end < plan->count && plan->steps[end].at == step->at &&
-               !replay_is_structural(fire->machine, &plan->steps[end]))
-            end++;
-        fire_batch(fire, i, end);
         i = end;
+        now++;
+        sim_clock_advance(1);
     }
 }
 

@@ -53,6 +53,7 @@ struct script {
     const char *file;
     unsigned line;
     bool loaded, stopped;
+    uint32_t actor; /* pid */
     uint64_t actions;
 };
 
@@ -243,8 +244,14 @@ static bool do_process(struct script *script)
 {
     struct sim_process process;
     uint32_t pid;
-    return read_process(script, &process) &&
-           (sim_process_create(&process, &pid) == 0 || wrong(script, "the machine refused"));
+    if (!read_process(script, &process))
+        return false;
+    if (process.parent_pid != 0 && !sim_enter(process.parent_pid, 0))
+        return wrong(script, "the parent does not run");
+    bool good = sim_process_create(&process, &pid) == 0;
+    if (!sim_enter(script->actor, 0))
+        script->actor = 4;
+    return good || wrong(script, "the machine refused");
 }
 
 static bool do_exit(struct script *script)
@@ -258,8 +265,12 @@ static bool do_exit(struct script *script)
 static bool do_as(struct script *script)
 {
     uint64_t pid;
-    return number_at(script, 1, &pid) &&
-           (sim_enter((uint32_t)pid, 0) || wrong(script, "no such process"));
+    if (!number_at(script, 1, &pid))
+        return false;
+    if (!sim_enter((uint32_t)pid, 0))
+        return wrong(script, "no such process");
+    script->actor = (uint32_t)pid;
+    return true;
 }
 
 static bool do_thread(struct script *script)
@@ -539,8 +550,6 @@ static bool do_start(struct script *script)
 
 static bool do_stop(struct script *script)
 {
-    if (!script->loaded)
-        return wrong(script, "not started");
     script->loaded = false;
     script->stopped = true;
     return run_end();
@@ -635,6 +644,7 @@ int run_script(const struct run_options *options)
         (void)fprintf(stderr, "kda-sim: cannot open '%s'\n", options->files[0]);
     if (script && file && run_boot(options, options->output, "script", UTC_START)) {
         script->options = options;
+        script->actor = 4;
         script->load = *options;
         script->file = options->files[0];
         recording_init(&script->memory, NULL);
