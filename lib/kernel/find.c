@@ -15,7 +15,8 @@
 #define LOW_STUB_END 0x100000u
 #define SCAN_CHUNK 0x100000u
 #define MAX_ROOTS_TRIED 64u /* by each way of finding candidates */
-#define TABLE_COST 16u      /* work of going through one page table, in probes for "MZ" */
+#define TABLE_COST 16u      /* work of going through one page table */
+#define PROBE_COST 4u       /* of looking for "MZ", which asks the file each time */
 
 /* What was tried, for the message when nothing is found. */
 struct trail {
@@ -39,6 +40,7 @@ struct search {
     struct kda_error last; /* why the last base was refused */
     uint64_t entry_hint;   /* an address inside the kernel, 0 = none */
     unsigned tried;
+    uint64_t scan_left;    /* bytes */
     enum kda_status fatal; /* UNSUPPORTED machine, I/O: ends the search */
 };
 
@@ -115,7 +117,7 @@ static bool try_va(struct search *s, uint64_t va)
     uint64_t pa;
     return kda_work_spend(s->kernel, 1) &&
            kda_translate(s->kernel, s->kernel->info.dtb, va, &pa, NULL) == KDA_OK &&
-           is_mz(s->kernel, pa) && accept_base(s, va);
+           kda_work_spend(s->kernel, PROBE_COST) && is_mz(s->kernel, pa) && accept_base(s, va);
 }
 
 /* From an address inside the kernel down to its "MZ": near pages, then the alignments that loaders
@@ -170,7 +172,7 @@ static bool scan_table(struct table_scan *scan, uint64_t table, unsigned level, 
                 continue;
             if (scan_table(scan, pa, level - 1, va))
                 return true;
-        } else if (kda_work_spend(kernel, 1)) {
+        } else if (kda_work_spend(kernel, PROBE_COST)) {
             uint64_t inside = ((uint64_t)1 << (12 + 9 * level)) - 1;
             if (is_mz(kernel, pa & ~inside) && accept_base(scan->search, va))
                 return true;
@@ -275,12 +277,20 @@ static enum kda_status scan_range(struct search *s, uint64_t from, uint64_t to, 
             break;
         uint64_t end = size < to - start ? start + size : to;
         for (pa = start; pa < end;) {
+            uint64_t data = kda_image_next_data(kernel->image, pa);
+            if (data > pa) { /* zeros are no page table */
+                pa = data;
+                continue;
+            }
             size_t take = end - pa < SCAN_CHUNK ? (size_t)(end - pa) : SCAN_CHUNK;
             take &= ~(size_t)KDA_PAGE_MASK;
             if (take == 0) {
                 pa = end;
                 break;
             }
+            if (take > s->scan_left) /* ranges that share their bytes: all of them were seen */
+                return KDA_OK;
+            s->scan_left -= take;
             enum kda_status status = kda_image_read(kernel->image, pa, buf, take, &s->last);
             if (status == KDA_IO)
                 s->fatal = status;
@@ -311,6 +321,9 @@ static enum kda_status from_scan(struct search *s, bool *found, struct kda_error
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory for the page-table scan");
     uint64_t total = kda_image_info(s->kernel->image)->max_pa;
     s->tried = 0;
+    /* Twice: the first ranges are met again. */
+    uint64_t data = kda_image_info(s->kernel->image)->data_size;
+    s->scan_left = data < UINT64_MAX / 2 ? data * 2 : UINT64_MAX;
     enum kda_status status = KDA_OK;
     for (size_t i = 0; i < 2 && status == KDA_OK && !*found && !s->fatal; i++)
         status = scan_range(s, ranges[i][0], ranges[i][1], found, buf, total);
