@@ -367,7 +367,6 @@ static VOID KdapThread(PVOID context)
     KDA_WRITER *writer = context;
     BOOLEAN good = TRUE;
 
-    KdapOwnLine(writer, KdaSelfStart(writer->Self, KDA_SELF_BYTES));
     /* The file and its first line are there when the driver has started, if they can be. */
     KdapPass(writer, TRUE);
     while (!ReadAcquire(&writer->Stop)) {
@@ -471,6 +470,10 @@ _Use_decl_annotations_ NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
         return STATUS_INSUFFICIENT_RESOURCES;
     RtlZeroMemory(writer, sizeof *writer);
     status = KdapPrepare(writer);
+    /* Before any event and before the thread, which may get to run late: the time of the first line
+     * holds back no other. */
+    if (NT_SUCCESS(status))
+        KdapOwnLine(writer, KdaSelfStart(writer->Self, KDA_SELF_BYTES));
     if (NT_SUCCESS(status))
         status = KdapSpawn(writer);
     if (NT_SUCCESS(status))
