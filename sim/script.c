@@ -31,186 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay.h"
-#include "run.h"
-
-#define MAX_WORDS 32u
-#define MAX_LINE 65536u
-#define UTC_START UINT64_C(134090208000000000) /* 2025-12-01 */
-
-struct word {
-    char *text; /* UTF-8, in the line */
-    uint16_t *units;
-    size_t count;
-};
-
-struct script {
-    const struct run_options *options;
-    struct recording memory; /* its allocator, for what has to stay */
-    struct run_options load; /* settings of the script come behind those of the command line */
-    struct word words[MAX_WORDS];
-    size_t word_count;
-    const char *file;
-    unsigned line;
-    bool loaded, stopped;
-    uint32_t actor; /* pid */
-    uint64_t actions;
-};
-
-static bool wrong(const struct script *script, const char *what)
-{
-    (void)fprintf(stderr, "kda-sim: %s:%u: %s\n", script->file, script->line, what);
-    return false;
-}
-
-/* ---- words ---- */
-
-/* Splits in place. NULL at the end; quotes are removed. */
-static char *next_word(char **rest)
-{
-    char *at = *rest;
-    while (*at == ' ' || *at == '\t')
-        at++;
-    if (*at == '\0')
-        return NULL;
-    char *word = at, *out = at;
-    bool quoted = false;
-    for (; *at && (quoted || (*at != ' ' && *at != '\t')); at++) {
-        if (*at != '"')
-            *out++ = *at;
-        else if (quoted && at[1] == '"')
-            *out++ = *at++;
-        else
-            quoted = !quoted;
-    }
-    *rest = *at ? at + 1 : at;
-    *out = '\0';
-    return word;
-}
-
-static void free_words(struct script *script)
-{
-    for (size_t i = 0; i < script->word_count; i++)
-        free(script->words[i].units);
-    script->word_count = 0;
-}
-
-static bool split_words(struct script *script, char *line)
-{
-    char *text;
-    while ((text = next_word(&line)) != NULL) {
-        struct word *word = &script->words[script->word_count];
-        if (script->word_count == MAX_WORDS)
-            return wrong(script, "too many words");
-        word->text = text;
-        if (!run_text(text, strlen(text), &word->units, &word->count))
-            return wrong(script, "malformed text");
-        script->word_count++;
-    }
-    return true;
-}
-
-/* Word `index` as a string that stays; options ("name=...") are not counted. */
-static bool string_at(struct script *script, size_t index, struct sim_str *ret)
-{
-    if (index >= script->word_count)
-        return wrong(script, "a word is missing");
-    const struct word *word = &script->words[index];
-    uint16_t *copy = recording_alloc(&script->memory, (word->count + 1) * sizeof(*copy));
-    if (!copy)
-        return wrong(script, "out of memory");
-    memcpy(copy, word->units, (word->count + 1) * sizeof(*copy));
-    *ret = (struct sim_str){copy, word->count};
-    return true;
-}
-
-static bool number_of(const char *text, uint64_t *ret)
-{
-    char *end;
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    *ret = strtoull(text, &end, 0);
-    return *end == '\0';
-}
-
-static bool number_at(struct script *script, size_t index, uint64_t *ret)
-{
-    if (index < script->word_count && number_of(script->words[index].text, ret))
-        return true;
-    return wrong(script, "a number was expected");
-}
-
-/* Place of "name=" and what follows it; false if it is not there. */
-static bool option_of(const struct script *script, const char *name, size_t *index, size_t *skip)
-{
-    size_t size = strlen(name);
-    for (size_t i = 1; i < script->word_count; i++) {
-        if (strncmp(script->words[i].text, name, size) == 0 && script->words[i].text[size] == '=') {
-            *index = i;
-            *skip = size + 1;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool option_number(struct script *script, const char *name, uint64_t *ret)
-{
-    size_t index, skip;
-    if (!option_of(script, name, &index, &skip))
-        return true;
-    return number_of(script->words[index].text + skip, ret) ||
-           wrong(script, "an option wants a number");
-}
-
-static bool option_string(struct script *script, const char *name, struct sim_str *ret)
-{
-    size_t index, skip;
-    struct sim_str whole;
-    if (!option_of(script, name, &index, &skip))
-        return true;
-    if (!string_at(script, index, &whole))
-        return false;
-    *ret = (struct sim_str){whole.units + skip, whole.count - skip};
-    return true;
-}
-
-/* Units that stand before the part which differs between people and the kernel and the rest. */
-static size_t start_of(const struct sim_str *name, bool key)
-{
-    size_t size = 0;
-    if (!key)
-        return name->count >= 3 && name->units[1] == ':' && name->units[2] == '\\' ? 3 : 0;
-    if (name->count > 0 && name->units[0] == '\\')
-        return 0; /* the kernel's form already */
-    while (size < name->count && name->units[size] != '\\')
-        size++;
-    return size;
-}
-
-/* Paths and keys are written as people write them. The rest of the name stays as it is, with
- * units that UTF-8 could not hold. */
-static bool real_name(struct script *script, struct sim_str *name, bool key)
-{
-    char start[8] = "";
-    size_t size = start_of(name, key);
-    if (size == 0)
-        return true;
-    for (size_t i = 0; i < size && size < sizeof(start); i++)
-        start[i] = name->units[i] < 0x80 ? (char)name->units[i] : '?';
-    struct sim_str begin =
-        key ? recording_key(&script->memory, start) : recording_path(&script->memory, start);
-    if (begin.count == 0)
-        return wrong(script, "a key begins with HKLM, HKU, HKCR or \\REGISTRY\\");
-    uint16_t *units =
-        recording_alloc(&script->memory, (begin.count + name->count - size + 1) * sizeof(*units));
-    if (!units)
-        return wrong(script, "out of memory");
-    memcpy(units, begin.units, begin.count * sizeof(*units));
-    memcpy(units + begin.count, name->units + size, (name->count - size) * sizeof(*units));
-    *name = (struct sim_str){units, begin.count + name->count - size};
-    return true;
-}
+#include "script.h"
 
 /* ---- processes ---- */
 
@@ -218,16 +39,18 @@ static bool read_process(struct script *script, struct sim_process *process)
 {
     uint64_t pid, parent = 0, session = 0, integrity = 0x2000;
     *process = (struct sim_process){0};
-    if (!number_at(script, 1, &pid) || !option_string(script, "image", &process->image) ||
-        !option_string(script, "command", &process->command_line) ||
-        !option_number(script, "parent", &parent) || !option_number(script, "session", &session) ||
-        !option_number(script, "integrity", &integrity))
+    if (!script_number_at(script, 1, &pid) ||
+        !script_option_string(script, "image", &process->image) ||
+        !script_option_string(script, "command", &process->command_line) ||
+        !script_option_number(script, "parent", &parent) ||
+        !script_option_number(script, "session", &session) ||
+        !script_option_number(script, "integrity", &integrity))
         return false;
     process->pid = (uint32_t)pid;
     process->parent_pid = (uint32_t)parent;
     process->session = (uint32_t)session;
     process->integrity = (uint32_t)integrity;
-    return process->image.count == 0 || real_name(script, &process->image, false);
+    return process->image.count == 0 || script_real_name(script, &process->image, false);
 }
 
 static bool do_existing(struct script *script)
@@ -235,9 +58,9 @@ static bool do_existing(struct script *script)
     struct sim_process process;
     uint32_t pid;
     if (script->loaded)
-        return wrong(script, "'existing' comes before the start");
-    return read_process(script, &process) &&
-           (sim_process_existing(&process, &pid) == 0 || wrong(script, "the machine refused"));
+        return script_wrong(script, "'existing' comes before the start");
+    return read_process(script, &process) && (sim_process_existing(&process, &pid) == 0 ||
+                                              script_wrong(script, "the machine refused"));
 }
 
 static bool do_process(struct script *script)
@@ -247,28 +70,30 @@ static bool do_process(struct script *script)
     if (!read_process(script, &process))
         return false;
     if (process.parent_pid != 0 && !sim_enter(process.parent_pid, 0))
-        return wrong(script, "the parent does not run");
+        return script_wrong(script, "the parent does not run");
     bool good = sim_process_create(&process, &pid) == 0;
     if (!sim_enter(script->actor, 0))
         script->actor = 4;
-    return good || wrong(script, "the machine refused");
+    return good || script_wrong(script, "the machine refused");
 }
 
 static bool do_exit(struct script *script)
 {
     uint64_t pid, code = 0;
-    if (!number_at(script, 1, &pid) || (script->word_count > 2 && !number_at(script, 2, &code)))
+    if (!script_number_at(script, 1, &pid) ||
+        (script->word_count > 2 && !script_number_at(script, 2, &code)))
         return false;
-    return sim_process_exit((uint32_t)pid, (uint32_t)code) || wrong(script, "no such process");
+    return sim_process_exit((uint32_t)pid, (uint32_t)code) ||
+           script_wrong(script, "no such process");
 }
 
 static bool do_as(struct script *script)
 {
     uint64_t pid;
-    if (!number_at(script, 1, &pid))
+    if (!script_number_at(script, 1, &pid))
         return false;
     if (!sim_enter((uint32_t)pid, 0))
-        return wrong(script, "no such process");
+        return script_wrong(script, "no such process");
     script->actor = (uint32_t)pid;
     return true;
 }
@@ -277,12 +102,12 @@ static bool do_thread(struct script *script)
 {
     uint64_t pid, address = 0x7ff800001000u, tid = 0;
     uint32_t made;
-    if (!number_at(script, 1, &pid) || !option_number(script, "address", &address) ||
-        !option_number(script, "tid", &tid))
+    if (!script_number_at(script, 1, &pid) || !script_option_number(script, "address", &address) ||
+        !script_option_number(script, "tid", &tid))
         return false;
     const struct sim_thread thread = {
         .pid = (uint32_t)pid, .tid = (uint32_t)tid, .start_address = address};
-    return sim_thread_create(&thread, &made) == 0 || wrong(script, "the machine refused");
+    return sim_thread_create(&thread, &made) == 0 || script_wrong(script, "the machine refused");
 }
 
 static bool load_image(struct script *script, bool kernel)
@@ -290,8 +115,10 @@ static bool load_image(struct script *script, bool kernel)
     struct sim_image image = {.kernel = kernel};
     image.base = kernel ? 0xfffff80012340000u : 0x7ff800000000u;
     image.size = 0x20000;
-    if (!string_at(script, 1, &image.path) || !option_number(script, "base", &image.base) ||
-        !option_number(script, "size", &image.size) || !real_name(script, &image.path, false))
+    if (!script_string_at(script, 1, &image.path) ||
+        !script_option_number(script, "base", &image.base) ||
+        !script_option_number(script, "size", &image.size) ||
+        !script_real_name(script, &image.path, false))
         return false;
     sim_image_load(&image);
     return true;
@@ -313,8 +140,9 @@ static bool read_op(struct script *script, struct sim_registry *op, bool name)
 {
     uint64_t refused = 0;
     *op = (struct sim_registry){0};
-    if (!string_at(script, 1, &op->key) || !real_name(script, &op->key, true) ||
-        (name && !string_at(script, 2, &op->name)) || !option_number(script, "refused", &refused))
+    if (!script_string_at(script, 1, &op->key) || !script_real_name(script, &op->key, true) ||
+        (name && !script_string_at(script, 2, &op->name)) ||
+        !script_option_number(script, "refused", &refused))
         return false;
     if (refused != 0) {
         op->refusal = SIM_REFUSE_AFTER;
@@ -364,13 +192,13 @@ static bool hex_data(struct script *script, const char *text, struct sim_registr
     size_t size = strlen(text) / 2;
     uint8_t *bytes = recording_alloc(&script->memory, size + 1);
     if (!bytes || strlen(text) % 2 != 0)
-        return wrong(script, "hex digits come in pairs");
+        return script_wrong(script, "hex digits come in pairs");
     for (size_t i = 0; i < size; i++) {
         char pair[3] = {text[2 * i], text[2 * i + 1], '\0'};
         char *end;
         bytes[i] = (uint8_t)strtoul(pair, &end, 16);
         if (*end != '\0')
-            return wrong(script, "no hex digit");
+            return script_wrong(script, "no hex digit");
     }
     op->data = bytes;
     op->size = size;
@@ -382,8 +210,8 @@ static bool number_data(struct script *script, const char *text, size_t size,
 {
     uint64_t value;
     uint8_t *bytes = recording_alloc(&script->memory, 8);
-    if (!bytes || !number_of(text, &value))
-        return wrong(script, "a number was expected");
+    if (!bytes || !script_number(text, &value))
+        return script_wrong(script, "a number was expected");
     for (size_t i = 0; i < 8; i++)
         bytes[i] = (uint8_t)(value >> (8 * i));
     op->data = bytes;
@@ -400,7 +228,7 @@ static bool text_data(struct script *script, size_t first, bool list, struct sim
         units += script->words[i].count + 1;
     uint16_t *data = recording_alloc(&script->memory, units * sizeof(*data));
     if (!data)
-        return wrong(script, "out of memory");
+        return script_wrong(script, "out of memory");
     for (size_t i = first; i < end; i++) {
         memcpy(data + used, script->words[i].units, script->words[i].count * sizeof(*data));
         used += script->words[i].count;
@@ -425,7 +253,7 @@ static bool do_set_value(struct script *script)
     if (!read_op(script, &op, true))
         return false;
     if (script->word_count < 5)
-        return wrong(script, "set-value wants KEY NAME TYPE DATA");
+        return script_wrong(script, "set-value wants KEY NAME TYPE DATA");
     op.type = UINT32_MAX;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (strcmp(script->words[3].text, types[i].name) == 0)
@@ -436,7 +264,7 @@ static bool do_set_value(struct script *script)
     else if (op.type == 4 || op.type == 11)
         good = number_data(script, text, op.type == 4 ? 4 : 8, &op);
     else if (op.type == UINT32_MAX)
-        good = wrong(script, "unknown type of value");
+        good = script_wrong(script, "unknown type of value");
     else
         good = text_data(script, 4, op.type == 7, &op);
     if (good)
@@ -454,13 +282,13 @@ static bool read_end(struct script *script, size_t index, uint8_t address[16], u
     const char *text = index < script->word_count ? script->words[index].text : "";
     const char *colon = strrchr(text, ':');
     size_t size = colon ? (size_t)(colon - text) : 0;
-    if (size == 0 || size >= sizeof(host) || !number_of(colon + 1, &number) || number > 0xffff)
-        return wrong(script, "ADDRESS:PORT was expected");
+    if (size == 0 || size >= sizeof(host) || !script_number(colon + 1, &number) || number > 0xffff)
+        return script_wrong(script, "ADDRESS:PORT was expected");
     bool brackets = text[0] == '[' && text[size - 1] == ']';
     memcpy(host, text + brackets, size - 2u * brackets);
     host[size - 2u * brackets] = '\0';
     *port = (uint16_t)number;
-    return recording_address(host, address, version) || wrong(script, "no address");
+    return recording_address(host, address, version) || script_wrong(script, "no address");
 }
 
 static bool read_flow(struct script *script, struct sim_flow *flow, bool remote)
@@ -476,15 +304,15 @@ static bool read_flow(struct script *script, struct sim_flow *flow, bool remote)
     for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++)
         if (strcmp(name, protocols[i].name) == 0)
             number = protocols[i].number;
-    if (number == 0 && (!number_of(name, &number) || number > 255))
-        return wrong(script, "unknown protocol");
+    if (number == 0 && (!script_number(name, &number) || number > 255))
+        return script_wrong(script, "unknown protocol");
     flow->protocol = (uint8_t)number;
     if (!read_end(script, 2, flow->local, &flow->local_port, &flow->version))
         return false;
     if (!remote)
         return true;
     return read_end(script, 3, flow->remote, &flow->remote_port, &other) &&
-           (other == flow->version || wrong(script, "the ends are of different versions"));
+           (other == flow->version || script_wrong(script, "the ends are of different versions"));
 }
 
 static bool do_flow(struct script *script)
@@ -517,7 +345,7 @@ static bool do_listen(struct script *script)
 static bool do_wait(struct script *script)
 {
     uint64_t seconds;
-    if (!number_at(script, 1, &seconds))
+    if (!script_number_at(script, 1, &seconds))
         return false;
     sim_clock_advance(seconds * 10000000);
     return true;
@@ -526,7 +354,7 @@ static bool do_wait(struct script *script)
 static bool do_suspend(struct script *script)
 {
     uint64_t seconds;
-    if (!number_at(script, 1, &seconds))
+    if (!script_number_at(script, 1, &seconds))
         return false;
     sim_power_suspend();
     sim_power_resume(seconds * 10000000, true);
@@ -543,7 +371,7 @@ static bool do_shutdown(struct script *script)
 static bool do_start(struct script *script)
 {
     if (script->loaded)
-        return wrong(script, "already started");
+        return script_wrong(script, "already started");
     script->loaded = run_load(&script->load);
     return script->loaded;
 }
@@ -559,11 +387,11 @@ static bool do_setting(struct script *script)
 {
     struct run_options *load = &script->load;
     if (script->loaded || script->word_count < 2 || load->setting_count == RUN_MAX_SETTINGS)
-        return wrong(script, "'setting NAME=VALUE' comes before the start");
+        return script_wrong(script, "'setting NAME=VALUE' comes before the start");
     size_t size = strlen(script->words[1].text) + 1;
     char *copy = recording_alloc(&script->memory, size);
     if (!copy)
-        return wrong(script, "out of memory");
+        return script_wrong(script, "out of memory");
     memcpy(copy, script->words[1].text, size);
     load->settings[load->setting_count++] = copy;
     return true;
@@ -604,7 +432,7 @@ static bool run_line(struct script *script)
         if (strcmp(actions[i].name, name) != 0)
             continue;
         if (script->stopped)
-            return wrong(script, "nothing comes after 'stop'");
+            return script_wrong(script, "nothing comes after 'stop'");
         if (!actions[i].before && !script->loaded && !do_start(script))
             return false;
         script->actions++;
@@ -612,24 +440,24 @@ static bool run_line(struct script *script)
         sim_clock_advance(10000);
         return actions[i].run(script);
     }
-    return wrong(script, "unknown action");
+    return script_wrong(script, "unknown action");
 }
 
 static bool run_lines(struct script *script, FILE *file)
 {
-    char *line = malloc(MAX_LINE);
+    char *line = malloc(SCRIPT_MAX_LINE);
     bool good = line != NULL;
-    while (good && fgets(line, MAX_LINE, file)) {
+    while (good && fgets(line, SCRIPT_MAX_LINE, file)) {
         script->line++;
         size_t size = strcspn(line, "\r\n");
-        if (line[size] == '\0' && size == MAX_LINE - 1) {
-            good = wrong(script, "the line is too long");
+        if (line[size] == '\0' && size == SCRIPT_MAX_LINE - 1) {
+            good = script_wrong(script, "the line is too long");
             break;
         }
         line[size] = '\0';
         if (line[strspn(line, " \t")] != '#')
-            good = split_words(script, line) && (script->word_count == 0 || run_line(script));
-        free_words(script);
+            good = script_split(script, line) && (script->word_count == 0 || run_line(script));
+        script_free_words(script);
     }
     free(line);
     return good;
@@ -642,8 +470,7 @@ int run_script(const struct run_options *options)
     int code = RUN_INPUT;
     if (!file)
         (void)fprintf(stderr, "kda-sim: cannot open '%s'\n", options->files[0]);
-    if (script && file && run_boot(options, options->output, "script", UTC_START)) {
-        script->options = options;
+    if (script && file && run_boot(options, options->output, "script", SCRIPT_UTC_START)) {
         script->actor = 4;
         script->load = *options;
         script->file = options->files[0];
