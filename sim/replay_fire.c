@@ -345,7 +345,7 @@ static void folder_of(const struct run_options *options, const char *host, char 
 }
 
 static bool fire_machine(const struct run_options *options, struct replay_machine *machine,
-                         uint64_t *fired)
+                         uint64_t *fired, uint64_t *impossible)
 {
     struct worker workers[RUN_MAX_THREADS];
     char folder[1024];
@@ -374,10 +374,12 @@ static bool fire_machine(const struct run_options *options, struct replay_machin
     for (uint32_t i = 0; i < RUN_MAX_THREADS; i++)
         failed += fire->worker_failed[i];
     if (good) {
-        *fired += machine->count;
-        (void)printf("%s: %zu records fired in %.3f s, %" PRIu64
+        uint64_t count = machine->count - fire->plan.impossible;
+        *fired += count;
+        *impossible += fire->plan.impossible;
+        (void)printf("%s: %" PRIu64 " records fired in %.3f s, %" PRIu64
                      " of them not at the recorded time, %zu processes; log in %s/log\n",
-                     machine->name, machine->count, run_seconds() - start, machine->moved,
+                     machine->name, count, run_seconds() - start, machine->moved,
                      machine->process_count, folder);
     }
     if (failed > 0)
@@ -420,7 +422,8 @@ int run_replay(const struct run_options *options)
     }
     for (size_t i = 0; i < recording.count && code == RUN_DONE; i++)
         if (recording.machines[i].count > 0 &&
-            !fire_machine(options, &recording.machines[i], &fired))
+            !fire_machine(options, &recording.machines[i], &fired,
+                          &recording.skipped[REPLAY_SKIP_IMPOSSIBLE]))
             code = RUN_INTERNAL;
     if (code == RUN_DONE)
         print_summary(&recording, fired);
