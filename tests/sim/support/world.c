@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "world.h"
 
 #include <dirent.h>
