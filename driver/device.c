@@ -11,6 +11,9 @@ static volatile LONG KdapAccepting;
 
 static const PCWSTR KdapDeviceName = KDA_W("\\Device\\KDAMonitor");
 static const PCWSTR KdapLinkName = KDA_W("\\DosDevices\\KDAMonitor");
+/* An own class: settings of a class in the registry override the SDDL. */
+static const GUID KdapClass = {
+    0x5b0c6a30, 0x6f1e, 0x4c52, {0x9b, 0x3f, 0x0e, 0x6d, 0x3a, 0x51, 0x7c, 0x21}};
 static const PCWSTR KdapSddl = KDA_W("D:P(A;;GA;;;SY)(A;;GA;;;BA)");
 
 /* --- control requests ------------------------------------------------------------------------ */
@@ -183,7 +186,7 @@ _Use_decl_annotations_ NTSTATUS KdaDeviceStart(KDA_DRIVER *driver)
         RtlInitUnicodeString(&sddl, KdapSddl);
         status = driver->Optional.CreateDeviceSecure(driver->DriverObject, 0, &name,
                                                      FILE_DEVICE_UNKNOWN, FILE_DEVICE_SECURE_OPEN,
-                                                     FALSE, &sddl, NULL, &driver->Device);
+                                                     FALSE, &sddl, &KdapClass, &driver->Device);
     } else {
         status = IoCreateDevice(driver->DriverObject, 0, &name, FILE_DEVICE_UNKNOWN,
                                 FILE_DEVICE_SECURE_OPEN, FALSE, &driver->Device);

@@ -8,15 +8,12 @@
 
 #define KDA_BLOCK_BYTES 2048u
 
-static NPAGED_LOOKASIDE_LIST *KdapBlocks;
+static NPAGED_LOOKASIDE_LIST KdapBlocks;
 
 _Use_decl_annotations_ NTSTATUS KdaRecordStart(KDA_DRIVER *driver)
 {
     UNREFERENCED_PARAMETER(driver);
-    KdapBlocks = ExAllocatePoolWithTag(NonPagedPoolNx, sizeof *KdapBlocks, KDA_TAG_RECORD);
-    if (KdapBlocks == NULL)
-        return STATUS_INSUFFICIENT_RESOURCES;
-    ExInitializeNPagedLookasideList(KdapBlocks, NULL, NULL, POOL_NX_ALLOCATION, KDA_BLOCK_BYTES,
+    ExInitializeNPagedLookasideList(&KdapBlocks, NULL, NULL, POOL_NX_ALLOCATION, KDA_BLOCK_BYTES,
                                     KDA_TAG_RECORD, 0);
     return STATUS_SUCCESS;
 }
@@ -24,9 +21,7 @@ _Use_decl_annotations_ NTSTATUS KdaRecordStart(KDA_DRIVER *driver)
 _Use_decl_annotations_ VOID KdaRecordStop(KDA_DRIVER *driver)
 {
     UNREFERENCED_PARAMETER(driver);
-    ExDeleteNPagedLookasideList(KdapBlocks);
-    ExFreePoolWithTag(KdapBlocks, KDA_TAG_RECORD);
-    KdapBlocks = NULL;
+    ExDeleteNPagedLookasideList(&KdapBlocks);
 }
 
 _Use_decl_annotations_ BOOLEAN KdaRecordBegin(KDA_RECORD *record, ULONG kind, SIZE_T bytes)
@@ -41,7 +36,7 @@ _Use_decl_annotations_ BOOLEAN KdaRecordBegin(KDA_RECORD *record, ULONG kind, SI
     if (size > KDA_BLOCK_BYTES)
         record->Buffer = ExAllocatePoolWithTag(NonPagedPoolNx, size, KDA_TAG_RECORD);
     if (record->Buffer == NULL) {
-        record->Buffer = ExAllocateFromNPagedLookasideList(KdapBlocks);
+        record->Buffer = ExAllocateFromNPagedLookasideList(&KdapBlocks);
         record->FromList = TRUE;
         size = KDA_BLOCK_BYTES;
     }
@@ -96,7 +91,7 @@ _Use_decl_annotations_ VOID KdaRecordDiscard(KDA_RECORD *record)
     if (record->Buffer == NULL)
         return;
     if (record->FromList)
-        ExFreeToNPagedLookasideList(KdapBlocks, record->Buffer);
+        ExFreeToNPagedLookasideList(&KdapBlocks, record->Buffer);
     else
         ExFreePoolWithTag(record->Buffer, KDA_TAG_RECORD);
     record->Buffer = NULL;

@@ -425,7 +425,8 @@ static NTSTATUS KdapArm(VOID)
     return status;
 }
 
-/* One at a time: requests that come while it runs make it go round again. */
+/* One at a time, here or in DriverEntry: requests that come while it runs make it go round again.
+ */
 static VOID KdapArmWork(PDEVICE_OBJECT device, PVOID context)
 {
     LONG served;
@@ -442,14 +443,16 @@ static VOID KdapArmWork(PDEVICE_OBJECT device, PVOID context)
     ExReleaseRundownProtection(&KdapSensor.Arming);
 }
 
-static VOID KdapRequestArm(VOID)
+static VOID KdapRequestArm(BOOLEAN now)
 {
     if (!ExAcquireRundownProtection(&KdapSensor.Arming))
         return;
-    if (InterlockedIncrement(&KdapSensor.Requests) == 1)
-        IoQueueWorkItem(KdapSensor.Work, KdapArmWork, DelayedWorkQueue, NULL);
-    else
+    if (InterlockedIncrement(&KdapSensor.Requests) != 1)
         ExReleaseRundownProtection(&KdapSensor.Arming);
+    else if (now)
+        KdapArmWork(NULL, NULL);
+    else
+        IoQueueWorkItem(KdapSensor.Work, KdapArmWork, DelayedWorkQueue, NULL);
 }
 
 /* Called by the engine's service, at up to DISPATCH_LEVEL. A stop makes the session worthless: it
@@ -459,14 +462,14 @@ static VOID KdapStateChanged(PVOID context, ULONG newState)
     UNREFERENCED_PARAMETER(context);
     if (newState != FWPM_SERVICE_RUNNING)
         InterlockedExchange(&KdapSensor.Lost, 1);
-    KdapRequestArm();
+    KdapRequestArm(FALSE);
 }
 
 /* An attempt to arm that failed is made again. */
 static VOID KdapTick(VOID)
 {
     if (!ReadAcquire(&KdapSensor.Armed))
-        KdapRequestArm();
+        KdapRequestArm(FALSE);
 }
 
 /* --- start and stop -------------------------------------------------------------------------- */
@@ -563,7 +566,7 @@ static NTSTATUS KdapStart(KDA_DRIVER *driver)
     /* Subscribed first, asked then: no change is missed. Whether it runs or not, we have started.
      */
     if (NT_SUCCESS(status))
-        KdapRequestArm();
+        KdapRequestArm(TRUE);
 Exit:
     if (!NT_SUCCESS(status))
         KdapStop(driver);
