@@ -149,7 +149,7 @@ VOID ExInitializeNPagedLookasideList(PNPAGED_LOOKASIDE_LIST list, PALLOCATE_FUNC
     SIM_DDI(DISPATCH_LEVEL);
     SIM_CHECK(!allocate && !release, "own allocators are not simulated");
     SIM_CHECK(depth == 0, "the depth is reserved");
-    SIM_CHECK((uintptr_t)list % 64 == 0, "%p is not aligned as the list must be", (void *)list);
+    SIM_CHECK((uintptr_t)list % 16 == 0, "%p is not aligned as the list must be", (void *)list);
     (void)flags;
     SIM_CHECK(sim_held_add(SIM_LIST, list, "", __builtin_return_address(0)),
               "the list is already initialized");

@@ -167,7 +167,8 @@ NTSTATUS IoCreateDeviceSecure(PDRIVER_OBJECT driver, ULONG extensionSize, PUNICO
     struct sim_security security;
 
     SIM_DDI(PASSIVE_LEVEL);
-    SIM_CHECK(classGuid && name && sddl, "name, SDDL and class are needed");
+    (void)classGuid;
+    SIM_CHECK(name && sddl, "name and SDDL are needed");
     if (!sim_se_sddl(sim_str_of(sddl), &security))
         return STATUS_INVALID_PARAMETER;
     return create_device(__func__, driver, extensionSize, name, type, characteristics, exclusive,

@@ -18,6 +18,15 @@ static struct sim_reader *open_device(void)
     return reader;
 }
 
+/* A handle becomes a reader with its first read, which waits here. */
+static struct sim_reader *open_reader(struct sim_request **request, char *buffer, size_t size)
+{
+    struct sim_reader *reader = open_device();
+
+    *request = sim_reader_read(reader, buffer, size);
+    return reader;
+}
+
 static void who_may_open(void **state)
 {
     struct sim_reader *reader = NULL;
@@ -176,7 +185,7 @@ static void switching_kinds(void **state)
         sim_reader_control(reader, KDA_IOCTL_STATUS, NULL, 0, &status, sizeof(status), NULL), 0);
     assert_int_equal(status.offered[KDA_KIND_REGISTRY_VALUE_SET], 0);
     assert_true(status.offered[KDA_KIND_PROCESS_CREATE] >= 1);
-    assert_int_equal(status.readers, 1);
+    assert_int_equal(status.readers, 0); /* this handle has not read */
     memset(&kinds, 0, sizeof(kinds));
     kinds.head = (struct kda_control){KDA_CONTROL_VERSION, sizeof(kinds)};
     kinds.enable = UINT64_C(1) << KDA_KIND_REGISTRY_VALUE_SET;
@@ -221,6 +230,7 @@ static void reader_sees_the_file(void **state)
     static char buffer[1 << 20];
     static char own[4096];
     struct sim_reader *reader;
+    struct sim_request *first;
     struct world_log log;
     size_t used = 0;
     size_t matched = 0;
@@ -228,9 +238,13 @@ static void reader_sees_the_file(void **state)
     (void)state;
     world_begin(NULL);
     world_load();
-    reader = open_device();
+    reader = open_reader(&first, buffer, 4096);
     for (unsigned i = 0; i < 20; i++)
         world_activity(i);
+    sim_clock_advance(WORLD_SECOND);
+    assert_true(sim_request_wait(first, 5000));
+    used = sim_request_bytes(first);
+    sim_request_free(first);
     while (!strstr(buffer, "\"exit_code\":19,")) {
         size_t got = 0;
         assert_int_equal(sim_reader_read_wait(reader, own, sizeof(own), &got), 0);
@@ -306,6 +320,7 @@ static void slow_reader(void **state)
     struct kda_control flush = {KDA_CONTROL_VERSION, sizeof(flush)};
     struct sim_reader *slow;
     struct sim_reader *reader;
+    struct sim_request *first;
     uint64_t written;
     uint64_t lost;
     bool told = false;
@@ -314,7 +329,7 @@ static void slow_reader(void **state)
     world_begin(NULL);
     sim_settings_set_dword(STR("ReaderBytes"), 65536);
     world_load();
-    slow = open_device();
+    slow = open_reader(&first, buffer, 1);
     reader = open_device();
     for (unsigned i = 0; i < 400; i++) {
         world_activity(i);
@@ -339,6 +354,7 @@ static void slow_reader(void **state)
         sim_request_free(request);
     }
     assert_true(told);
+    sim_request_free(first);
     sim_reader_close(slow);
     sim_reader_close(reader);
     world_unload();
@@ -349,20 +365,30 @@ static void slow_reader(void **state)
 
 static void number_of_readers(void **state)
 {
-    struct sim_reader *readers[9];
-    struct sim_reader *more = NULL;
+    struct sim_reader *readers[4];
+    struct sim_request *requests_of[4];
+    static char buffer[4][64];
 
     (void)state;
     world_begin(NULL);
     sim_settings_set_dword(STR("Readers"), 3);
     world_load();
-    for (size_t i = 0; i < 3; i++)
-        readers[i] = open_device();
-    assert_true(sim_reader_open(LINK, SIM_CALLER_ADMIN, READ, &more) < 0);
-    sim_reader_close(readers[1]);
-    readers[1] = open_device();
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
+        readers[i] = open_reader(&requests_of[i], buffer[i], sizeof(buffer[i]));
+    assert_true(sim_request_wait(requests_of[3], 0));
+    assert_true(sim_request_status(requests_of[3]) < 0);
+    /* One leaves, the place is free. */
+    sim_reader_kill(readers[1]);
+    sim_request_free(requests_of[1]);
+    sim_request_free(requests_of[3]);
+    requests_of[3] = sim_reader_read(readers[3], buffer[3], sizeof(buffer[3]));
+    assert_false(sim_request_wait(requests_of[3], 0));
+    for (size_t i = 0; i < 4; i++) {
+        if (i == 1)
+            continue;
         sim_reader_close(readers[i]);
+        sim_request_free(requests_of[i]);
+    }
     world_end();
 }
 

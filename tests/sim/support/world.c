@@ -45,6 +45,7 @@ void world_begin(const struct sim_options *options)
 void world_load(void)
 {
     assert_int_equal(sim_driver_load(DriverEntry), STATUS_SUCCESS);
+    sim_settle(); /* the network sensor is armed by a work item */
 }
 
 void world_unload(void)
