@@ -2,7 +2,6 @@
  * test_writer.c - the writer and its files: folders, full disks, rotation, flush, shutdown, sleep,
  * clocks that jump, records at every limit.
  */
-#define _GNU_SOURCE
 #include "world.h"
 
 #include <dirent.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "world.h"
 
 #include <dirent.h>
