@@ -13,6 +13,8 @@ typedef struct _KDA_CLOCK {
     volatile LONG64 Offset; /* added to each reading */
     volatile LONG64 Asleep; /* reading at the last suspend */
     volatile LONG Moved;
+    volatile LONG64 ResumeCounter; /* a pair taken at the resume, before Moved is set */
+    volatile LONG64 ResumeUtc;
     LONG64 Frequency;
 } KDA_CLOCK;
 
@@ -21,6 +23,7 @@ static KDA_CLOCK KdapClock;
 /* Called at up to DISPATCH_LEVEL. */
 static VOID KdapPowerState(PVOID context, PVOID argument1, PVOID argument2)
 {
+    ULONGLONG counter, utc;
     LONG64 now, before;
 
     UNREFERENCED_PARAMETER(context);
@@ -34,6 +37,9 @@ static VOID KdapPowerState(PVOID context, PVOID argument1, PVOID argument2)
     before = ReadAcquire64(&KdapClock.Asleep);
     if (before > now)
         InterlockedExchangeAdd64(&KdapClock.Offset, before - now);
+    KdaClockPair(&counter, &utc);
+    WriteRelease64(&KdapClock.ResumeUtc, (LONG64)utc);
+    WriteRelease64(&KdapClock.ResumeCounter, (LONG64)counter);
     InterlockedExchange(&KdapClock.Moved, 1);
 }
 
@@ -74,9 +80,13 @@ _Use_decl_annotations_ ULONGLONG KdaClockCounter(VOID)
     return (ULONGLONG)(counter.QuadPart + ReadNoFence64(&KdapClock.Offset));
 }
 
-_Use_decl_annotations_ BOOLEAN KdaClockMoved(VOID)
+_Use_decl_annotations_ BOOLEAN KdaClockMoved(ULONGLONG *counter, ULONGLONG *utc)
 {
-    return InterlockedExchange(&KdapClock.Moved, 0) != 0;
+    if (InterlockedExchange(&KdapClock.Moved, 0) == 0)
+        return FALSE;
+    *counter = (ULONGLONG)ReadAcquire64(&KdapClock.ResumeCounter);
+    *utc = (ULONGLONG)ReadAcquire64(&KdapClock.ResumeUtc);
+    return TRUE;
 }
 
 _Use_decl_annotations_ VOID KdaClockPair(ULONGLONG *counter, ULONGLONG *utc)

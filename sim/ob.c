@@ -227,9 +227,18 @@ struct sim_object *sim_object_of(const void *body)
     return body && object->magic == MAGIC ? object : NULL;
 }
 
+/* Of a body that is known to be one. */
+static struct sim_object *head_of(const void *body)
+{
+    struct sim_object *object = (struct sim_object *)(uintptr_t)body - 1;
+
+    SIM_CHECK(object->magic == MAGIC, "%p is no object", body);
+    return object;
+}
+
 void sim_object_ref(void *body)
 {
-    atomic_fetch_add(&sim_object_of(body)->references, 1);
+    atomic_fetch_add(&head_of(body)->references, 1);
 }
 
 static void object_free(struct sim_object *object)
@@ -250,7 +259,7 @@ static void object_free(struct sim_object *object)
 
 void sim_object_unref(void *body)
 {
-    struct sim_object *object = sim_object_of(body);
+    struct sim_object *object = head_of(body);
 
     if (atomic_fetch_sub(&object->references, 1) == 1)
         object_free(object);
@@ -258,7 +267,7 @@ void sim_object_unref(void *body)
 
 void sim_driver_ref(void *body)
 {
-    struct sim_object *object = sim_object_of(body);
+    struct sim_object *object = head_of(body);
 
     atomic_fetch_add(&object->references, 1);
     atomic_fetch_add(&object->driver_references, 1);
@@ -294,9 +303,8 @@ void sim_objects_clear(void)
 LONG64 ObfReferenceObject(PVOID object)
 {
     SIM_DDI(DISPATCH_LEVEL);
-    SIM_CHECK(sim_object_of(object), "%p is no object", object);
     sim_driver_ref(object);
-    return atomic_load(&sim_object_of(object)->references);
+    return atomic_load(&head_of(object)->references);
 }
 
 LONG64 ObfDereferenceObject(PVOID object)
@@ -305,8 +313,7 @@ LONG64 ObfDereferenceObject(PVOID object)
     int64_t left;
 
     SIM_DDI(DISPATCH_LEVEL);
-    head = sim_object_of(object);
-    SIM_CHECK(head, "%p is no object", object);
+    head = head_of(object);
     SIM_CHECK(atomic_fetch_sub(&head->driver_references, 1) > 0,
               "more references given back than were taken");
     left = atomic_load(&head->references) - 1;
@@ -375,7 +382,7 @@ void *sim_handle_body(HANDLE value, enum sim_type type)
 
     pthread_mutex_lock(&handles_lock);
     found = handle_find(value);
-    if (found && (type == SIM_TYPE_ANY || sim_object_of(found->body)->type == type)) {
+    if (found && (type == SIM_TYPE_ANY || head_of(found->body)->type == type)) {
         body = found->body;
         sim_object_ref(body);
     }
@@ -456,8 +463,7 @@ NTSTATUS ObQueryNameString(PVOID object, POBJECT_NAME_INFORMATION name, ULONG le
     ULONG bytes;
 
     SIM_DDI(PASSIVE_LEVEL);
-    head = sim_object_of(object);
-    SIM_CHECK(head, "%p is no object", object);
+    head = head_of(object);
     if (SIM_FAULT())
         return STATUS_INSUFFICIENT_RESOURCES;
     if (head->type == SIM_TYPE_FILE)
