@@ -38,6 +38,13 @@ double term_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+void term_sleep_ms(unsigned milliseconds)
+{
+    struct timespec rest = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+        ;
+}
+
 uint64_t term_peak_kib(void)
 {
     struct rusage usage;

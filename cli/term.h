@@ -12,7 +12,8 @@
 bool term_is_terminal(FILE *file);
 unsigned term_width(FILE *file); /* columns; 80 where the terminal does not say */
 double term_seconds(void);       /* monotonic */
-uint64_t term_peak_kib(void);    /* most memory this process ever held */
+void term_sleep_ms(unsigned milliseconds);
+uint64_t term_peak_kib(void); /* most memory this process ever held */
 unsigned term_process_id(void);
 
 /* Number of the last failure of the C library (never 0), its words, and the kinds that matter. */

@@ -74,6 +74,7 @@ struct kda_report_ops {
     void (*begin)(struct kda_report *report);
     void (*row)(struct kda_report *report, const struct kda_row *row);
     void (*end)(struct kda_report *report);
+    void (*flush)(struct kda_report *report); /* nullable: nothing waits but for `end` */
 };
 
 #endif

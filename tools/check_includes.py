@@ -15,10 +15,14 @@ PUBLIC = {"base": ["kda/error.h", "kda/gap.h"],
                      "kda/kernel.h"],
           "etw": ["kda/error.h", "kda/gap.h", "kda/kernel.h", "kda/etw.h", "kda/fit.h",
                   "kda/symbols.h", "kda/fields.h"],
+          "log": ["kda/error.h", "kda/log.h", "kda_event.h"],
           "report": ["kda/"]}
 MAY_SEE_OPS = {"image", "symbols", "report"}
 
 # Third-party headers and operating-system headers: each in exactly one file.
+# Recordings are JSON in archives: one file of the simulator reads them.
+SIM_THIRD_PARTY = {"archive.h", "archive_entry.h", "jansson.h"}
+SIM_THIRD_PARTY_FILE = "sim/replay.c"
 THIRD_PARTY = {"jansson.h": "lib/symbols/", "lzma.h": "lib/symbols/", "curl/curl.h": "lib/symbols/",
                "archive.h": "lib/symbols/", "archive_entry.h": "lib/symbols/"}
 C_LIBRARY = {"assert.h", "ctype.h", "inttypes.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h",
@@ -85,6 +89,22 @@ def check_cli(root, problems):
                     path, number, target))
 
 
+def check_sim(root, problems):
+    """The simulator sees the driver's declarations and the event contract, never the library."""
+    folder = os.path.join(root, "sim")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if not name.endswith((".c", ".h")):
+            continue
+        path = "sim/" + name
+        for number, system, target in includes(os.path.join(root, path)):
+            if target.startswith("kda/") or target in ("file.h", "alloc.h", "bytes.h"):
+                problems.append("%s:%d: the simulator knows nothing of the library (%s)" % (
+                    path, number, target))
+            if system and target in SIM_THIRD_PARTY and path != SIM_THIRD_PARTY_FILE:
+                problems.append("%s:%d: <%s> belongs to %s" % (path, number, target,
+                                                              SIM_THIRD_PARTY_FILE))
+
+
 def check_public(root, problems):
     for name in sorted(os.listdir(os.path.join(root, "include/kda"))):
         for number, system, target in includes(os.path.join(root, "include/kda", name)):
@@ -101,6 +121,7 @@ def main():
     check_lib(root, problems, third)
     check_cli(root, problems)
     check_public(root, problems)
+    check_sim(root, problems)
     for header, paths in sorted(third.items()):
         if len(paths) > 1:
             problems.append("<%s> is included by %s; one file only" % (header,

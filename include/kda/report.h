@@ -21,6 +21,7 @@
 #include "kda/gap.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
+#include "kda/log.h"
 #include "kda/symbols.h"
 
 #ifdef __cplusplus
@@ -38,6 +39,11 @@ enum kda_row_kind {
     KDA_ROW_SYMBOLS,
     KDA_ROW_FORMAT,
     KDA_ROW_PROFILE,
+    KDA_ROW_EVENT,
+    KDA_ROW_LOG,
+    KDA_ROW_ACCOUNT,
+    KDA_ROW_FINDING,
+    KDA_ROW_COUNT,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -79,6 +85,9 @@ KDA_MUST_CHECK enum kda_status kda_report_close(struct kda_report *report, struc
 
 /* True once the sink or memory has failed: a caller with much left to emit may stop. */
 bool kda_report_failed(const struct kda_report *report);
+
+/* Hands everything to the sink that need not wait for later rows. */
+void kda_report_flush(struct kda_report *report);
 
 /* Rows that `limit` kept back so far. */
 uint64_t kda_report_skipped(const struct kda_report *report);
@@ -145,6 +154,16 @@ void kda_report_own_profile(struct kda_report *report, const struct kda_own_prof
 /* One row of one of the program's tables (`kda formats`). `usable` false: known and refused. */
 void kda_report_format_row(struct kda_report *report, const char *table, const char *name,
                            const char *title, bool usable, const char *advice);
+
+/* ---- the sensor's logs ---- */
+
+/* A line of what KDA_LOG_LINE, with all its members. */
+void kda_report_event(struct kda_report *report, const struct kda_log_line *line);
+void kda_report_log(struct kda_report *report, const struct kda_log_verdict *verdict);
+/* A row for each kind that the log knows of. */
+void kda_report_accounts(struct kda_report *report, const struct kda_log_verdict *verdict);
+void kda_report_finding(struct kda_report *report, const struct kda_log_finding *finding);
+void kda_report_count(struct kda_report *report, const struct kda_log_count *count);
 
 /* ---- everything of a kind ---- */
 

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "columns_log.h"
+
 enum {
     R = KDA_COLUMN_RIGHT,
     C = KDA_COLUMN_CSV_ONLY,
@@ -229,7 +231,7 @@ static const struct kda_column gap_columns[] = {
 
 #define TABLE(t, v)                                                                                \
     {                                                                                              \
-        t, sizeof(t) / sizeof((t)[0]), v                                                           \
+        t, sizeof(t) / sizeof((t)[0]), v, false                                                    \
     }
 static const struct kda_columns tables[KDA_ROW_KINDS] = {
     [KDA_ROW_INFO] = TABLE(info_columns, true),
@@ -245,7 +247,20 @@ static const struct kda_columns tables[KDA_ROW_KINDS] = {
 
 const struct kda_columns *kda_columns_of(enum kda_row_kind kind)
 {
-    return &tables[kind];
+    switch (kind) {
+    case KDA_ROW_EVENT:
+        return &kda_event_columns;
+    case KDA_ROW_LOG:
+        return &kda_log_columns;
+    case KDA_ROW_ACCOUNT:
+        return &kda_account_columns;
+    case KDA_ROW_FINDING:
+        return &kda_finding_columns;
+    case KDA_ROW_COUNT:
+        return &kda_count_columns;
+    default:
+        return &tables[kind];
+    }
 }
 
 static void add_scalar(const struct kda_token *token, const struct kda_column *column,

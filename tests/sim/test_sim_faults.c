@@ -1,0 +1,131 @@
+/*
+ * test_sim_faults.c - every call that can fail fails once: at load, in use, at shutdown and unload.
+ *
+ * Whatever fails, the driver loads completely or not at all, gives everything back, and its log
+ * accounts for every event.
+ */
+#include "world.h"
+
+static void begin(void)
+{
+    world_begin(&(struct sim_options){.hang_ms = 20000});
+    sim_settings_set_dword(STR("RingShards"), 1);
+    sim_settings_set_dword(STR("RingShardBytes"), 65536);
+}
+
+static void faults_at_load(void **state)
+{
+    unsigned n;
+    bool fired = true;
+
+    (void)state;
+    for (n = 1; n < 5000 && fired; n++) {
+        int32_t status;
+        begin();
+        sim_fault_arm(n);
+        status = sim_driver_load(DriverEntry);
+        fired = sim_fault_fired();
+        sim_fault_arm(0);
+        if (status >= 0) {
+            world_activity(n);
+            world_unload();
+        } else {
+            assert_true(fired);
+            assert_int_equal(sim_ledger_count(), 0);
+            /* The next attempt finds nothing in its way. */
+            world_load();
+            world_unload();
+        }
+        world_end();
+    }
+    assert_true(n > 20);
+    assert_false(fired);
+}
+
+static void use(void)
+{
+    struct sim_reader *reader = NULL;
+    char buffer[512];
+    struct sim_request *request = NULL;
+    struct kda_control_status status = {.head = {KDA_CONTROL_VERSION, sizeof(status)}};
+    struct kda_control flush = {KDA_CONTROL_VERSION, sizeof(flush)};
+
+    if (sim_reader_open(STR("\\??\\KDAMonitor"), SIM_CALLER_ADMIN, 3, &reader) >= 0)
+        request = sim_reader_read(reader, buffer, sizeof(buffer));
+    world_activity(1);
+    sim_set_irql(APC_LEVEL);
+    sim_thread_create(&(struct sim_thread){.pid = WORLD_USER}, NULL);
+    sim_registry_set_value(&(struct sim_registry){.key = STR("\\REGISTRY\\MACHINE\\Test"),
+                                                  .name = STR("v"),
+                                                  .type = REG_DWORD,
+                                                  .data = &flush,
+                                                  .size = 4});
+    sim_set_irql(PASSIVE_LEVEL);
+    sim_power_suspend();
+    sim_power_resume(WORLD_SECOND * 3600, true);
+    sim_bfe_set(SIM_BFE_STOPPED);
+    sim_bfe_set(SIM_BFE_RUNNING);
+    sim_settle();
+    sim_clock_advance(2 * WORLD_SECOND);
+    if (reader) {
+        sim_reader_control(reader, KDA_IOCTL_STATUS, &status, sizeof(status), &status,
+                           sizeof(status), NULL);
+        sim_reader_control(reader, KDA_IOCTL_FLUSH, &flush, sizeof(flush), NULL, 0, NULL);
+        sim_reader_kill(reader);
+        sim_request_free(request);
+    }
+}
+
+static void faults_in_use(void **state)
+{
+    unsigned n;
+    bool fired = true;
+
+    (void)state;
+    for (n = 1; n < 5000 && fired; n++) {
+        begin();
+        world_load();
+        sim_fault_arm(n);
+        use();
+        fired = sim_fault_fired();
+        sim_fault_arm(0);
+        world_unload();
+        world_end();
+    }
+    assert_true(n > 20);
+    assert_false(fired);
+}
+
+static void faults_at_the_end(void **state)
+{
+    unsigned n;
+    bool fired = true;
+
+    (void)state;
+    for (n = 1; n < 2000 && fired; n++) {
+        begin();
+        world_load();
+        world_activity(n);
+        sim_fault_arm(n);
+        sim_system_shutdown();
+        world_activity(n + 1);
+        assert_int_equal(sim_driver_unload(), STATUS_SUCCESS);
+        fired = sim_fault_fired();
+        sim_fault_arm(0);
+        assert_int_equal(sim_ledger_count(), 0);
+        world_end();
+    }
+    assert_true(n > 2);
+    assert_false(fired);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(faults_at_load),
+        cmocka_unit_test(faults_in_use),
+        cmocka_unit_test(faults_at_the_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
