@@ -144,8 +144,7 @@ static struct choice choose(struct kda_ring *ring)
             load_front(ring, s);
             if (front->state == FRONT_BUSY) {
                 if (now(ring) - front->busy_since <= ring->merge.stall_ticks) {
-                    choice.held = 1;
-                    return choice;
+                    return (struct choice){NOBODY, 1, 0};
                 }
                 choice.relaxed = 1;
             }

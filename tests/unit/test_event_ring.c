@@ -372,10 +372,9 @@ static void late_event_is_marked(void **state)
     ring_free(ring);
 }
 
-/* A push that stops half-way: reserved by hand, never committed. */
-static void stalled_producer(void **state)
+/* A push that stops half-way: reserved by hand, never committed; in each of two shards. */
+static void stalls(uint32_t shard)
 {
-    (void)state;
     struct fake_time fake = {.time = 100, .step = 1};
     struct kda_ring_config config = ring_config(2, 4096, fake_ops(&fake));
     config.stall_ticks = 50;
@@ -383,12 +382,12 @@ static void stalled_producer(void **state)
     struct kda_event *event = NULL;
     struct event_buffer buffer;
     const struct kda_event *made = make_event(&buffer, KIND_PROCESS, 1, 0, 8);
-    fake.cpu = 0;
+    fake.cpu = shard;
     assert_int_equal(kda_ring_push(ring, made), KDA_PUSH_QUEUED);
-    uint64_t stalled = ring->shards[0].head;
-    ring->shards[0].head += made->size;
+    uint64_t stalled = ring->shards[shard].head;
+    ring->shards[shard].head += made->size;
     assert_int_equal(push(ring, KIND_PROCESS, 1, 2, 8), KDA_PUSH_QUEUED);
-    fake.cpu = 1;
+    fake.cpu = 1 - shard;
     assert_int_equal(push(ring, KIND_PROCESS, 2, 0, 8), KDA_PUSH_QUEUED);
     assert_int_equal(kda_ring_next(ring, &event), KDA_NEXT_EVENT);
     assert_int_equal(event->tid, 0);
@@ -402,7 +401,7 @@ static void stalled_producer(void **state)
     assert_int_equal(kda_ring_next(ring, &event), KDA_NEXT_HELD);
     assert_false(kda_ring_idle(ring));
     /* The producer goes on: nothing was skipped. */
-    struct kda_event *late = ring_event(ring, &ring->shards[0], stalled);
+    struct kda_event *late = ring_event(ring, &ring->shards[shard], stalled);
     memcpy((uint8_t *)late + 4, (const uint8_t *)made + 4, made->size - 4);
     late->time = 101;
     late->size = RING_COMMITTED | made->size;
@@ -414,6 +413,13 @@ static void stalled_producer(void **state)
     assert_int_equal(kda_ring_next(ring, &event), KDA_NEXT_EMPTY);
     assert_true(kda_ring_idle(ring));
     ring_free(ring);
+}
+
+static void stalled_producer(void **state)
+{
+    (void)state;
+    stalls(0);
+    stalls(1);
 }
 
 static void wakes_at_watermark_and_for_urgent(void **state)
