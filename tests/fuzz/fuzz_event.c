@@ -43,7 +43,9 @@ static void step(struct kda_event_builder *b, struct script *s)
     enum kda_field field = (enum kda_field)KDA_FIELD_ID(
         what & 0x80 ? kda_kinds[b->event->kind].shape : byte(s), byte(s) % 34u);
     enum kda_type type = (enum kda_type)(byte(s) % (KDA_TYPE_COUNT + 1u));
-    size_t count = 0;
+    size_t limit = byte(s);
+    const char *name = names[limit % 4];
+    size_t count = take(s, byte(s));
     switch (what % 13) {
     case 0:
         kda_event_set(b, field, (uint64_t)byte(s) << (byte(s) % 64));
@@ -52,8 +54,7 @@ static void step(struct kda_event_builder *b, struct script *s)
         text(b, s, field);
         break;
     case 2:
-        count = take(s, byte(s));
-        kda_event_bytes(b, field, s->at, count, byte(s));
+        kda_event_bytes(b, field, s->at, count, limit);
         break;
     case 3:
         kda_event_omit(b, field, (enum kda_omit_reason)byte(s));
@@ -68,15 +69,13 @@ static void step(struct kda_event_builder *b, struct script *s)
         kda_event_object_begin(b, field);
         break;
     case 7:
-        kda_event_object_number(b, names[byte(s) % 4], type, byte(s));
+        kda_event_object_number(b, name, type, byte(s));
         break;
     case 8:
-        count = take(s, byte(s));
-        kda_event_object_bytes(b, names[byte(s) % 4], type, s->at, count);
+        kda_event_object_bytes(b, name, type, s->at, count);
         break;
     case 9:
-        (void)kda_event_object_open(b, names[byte(s) % 4],
-                                    byte(s) & 1 ? KDA_TYPE_ARRAY : KDA_TYPE_OBJECT);
+        (void)kda_event_object_open(b, name, byte(s) & 1 ? KDA_TYPE_ARRAY : KDA_TYPE_OBJECT);
         break;
     case 10:
         kda_event_object_close(b);

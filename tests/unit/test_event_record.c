@@ -215,6 +215,13 @@ static void misuse_is_noticed(void **state)
     MISUSE(kda_event_object_close(&b));
     MISUSE(kda_event_object_end(&b));
 #undef MISUSE
+    /* Nothing else is placed while an object is open. */
+    assert_true(kda_event_begin(&b, words, sizeof words, KDA_KIND_ETW_EVENT, 1));
+    kda_event_object_begin(&b, KDA_FIELD_ETW_FIELDS);
+    kda_event_text(&b, KDA_FIELD_ETW_WHY, "text");
+    assert_true(b.misused);
+    assert_true(kda_event_end(&b) > 0);
+    assert_true(kda_event_valid(words, sizeof words));
 }
 
 static void room_and_take(void **state)
