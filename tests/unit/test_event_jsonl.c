@@ -323,7 +323,7 @@ static void strings_of_all_kinds(void **state)
     (void)state;
     uint16_t units[512];
     uint32_t random = 12345;
-    for (uint32_t c = 0; c < 0x10000; c += c > 0x100 && c < 0xFF00 ? 14 : 1) {
+    for (uint32_t c = 0; c<0x10000; c += c> 0x100 && c < 0xFF00 ? 14 : 1) {
         /* Each unit at each place of a vector of eight. */
         for (size_t i = 0; i < 9; i++)
             units[i] = 'x';
