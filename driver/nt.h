@@ -246,7 +246,8 @@ typedef struct _SLIST_ENTRY {
 typedef PVOID (*PALLOCATE_FUNCTION)(POOL_TYPE poolType, SIZE_T bytes, ULONG tag);
 typedef VOID (*PFREE_FUNCTION)(PVOID at);
 
-typedef struct KDA_ALIGNED(64) _NPAGED_LOOKASIDE_LIST {
+/* Declared with the alignment of a cache line there, which pool does not give; 16 is needed. */
+typedef struct KDA_ALIGNED(16) _NPAGED_LOOKASIDE_LIST {
     SLIST_HEADER ListHead;
     USHORT Depth;
     USHORT MaximumDepth;
@@ -263,6 +264,7 @@ typedef struct KDA_ALIGNED(64) _NPAGED_LOOKASIDE_LIST {
     ULONG LastTotalAllocates;
     ULONG LastAllocateMisses;
     ULONG Future[2];
+    UCHAR Rest[32]; /* up to the end of the line */
 } NPAGED_LOOKASIDE_LIST, *PNPAGED_LOOKASIDE_LIST;
 C_ASSERT(sizeof(NPAGED_LOOKASIDE_LIST) == 128);
 

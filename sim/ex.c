@@ -83,12 +83,13 @@ static void rest(struct block *block)
 
 void sim_pool_free(const char *ddi, void *memory, uint32_t tag)
 {
-    struct block *block = block_of(memory);
+    struct block *block;
     const char *held;
 
     sim_ddi(ddi, DISPATCH_LEVEL);
     if (!memory)
         sim_bugcheck(ddi, "frees NULL");
+    block = block_of(memory);
     if (block->magic == DEAD)
         sim_bugcheck(ddi, "frees the block a second time");
     if (block->magic != LIVE)
