@@ -8,6 +8,8 @@
  */
 #include "driver.h"
 
+#define KDA_PAIR_TRIES 8u
+
 typedef struct _KDA_CLOCK {
     PVOID Registration;
     volatile LONG64 Offset; /* added to each reading */
@@ -89,17 +91,38 @@ _Use_decl_annotations_ BOOLEAN KdaClockMoved(ULONGLONG *counter, ULONGLONG *utc)
     return TRUE;
 }
 
-_Use_decl_annotations_ VOID KdaClockPair(ULONGLONG *counter, ULONGLONG *utc)
+/* One reading of the system time between two of the counter. A processor that is taken away in
+ * between (by an interrupt, or by a hypervisor for minutes) shows, and the reading is made again.
+ */
+static ULONGLONG KdapReadPair(ULONGLONG *counter, ULONGLONG *utc)
 {
     LARGE_INTEGER time;
     KIRQL irql;
+    ULONGLONG after;
 
-    /* Not interrupted by other threads between the two readings. */
     KeRaiseIrql(DISPATCH_LEVEL, &irql);
     *counter = KdaClockCounter();
     KeQuerySystemTimePrecise(&time);
+    after = KdaClockCounter();
     KeLowerIrql(irql);
     *utc = (ULONGLONG)time.QuadPart;
+    return after - *counter;
+}
+
+_Use_decl_annotations_ VOID KdaClockPair(ULONGLONG *counter, ULONGLONG *utc)
+{
+    ULONGLONG most = (ULONGLONG)KdapClock.Frequency / 10000;
+    ULONGLONG best = KdapReadPair(counter, utc);
+
+    for (ULONG tries = 1; best > most && tries < KDA_PAIR_TRIES; tries++) {
+        ULONGLONG otherCounter, otherUtc;
+        ULONGLONG other = KdapReadPair(&otherCounter, &otherUtc);
+        if (other >= best)
+            continue;
+        best = other;
+        *counter = otherCounter;
+        *utc = otherUtc;
+    }
 }
 
 _Use_decl_annotations_ ULONGLONG KdaMilliseconds(VOID)
