@@ -201,8 +201,9 @@ void kda_event_flow(struct kda_event_builder *b, unsigned protocol, unsigned ver
 void *kda_event_room(struct kda_event_builder *b, size_t *bytes);
 void kda_event_take(struct kda_event_builder *b, enum kda_field field, size_t bytes);
 
-/* A field of type OBJECT: begin, entries, end. An entry that finds no room is left out and the
- * field is marked as cut. `name` is UTF-8 with NUL, NULL inside an array. */
+/* A field of type OBJECT: begin, entries, end; no string or blob of another field in between. An
+ * entry that finds no room is left out and the field is marked as cut. `name` is UTF-8 with NUL,
+ * NULL inside an array. */
 void kda_event_object_begin(struct kda_event_builder *b, enum kda_field field);
 void kda_event_object_number(struct kda_event_builder *b, const char *name, enum kda_type type,
                              uint64_t value);

@@ -12,10 +12,10 @@ void kda_out_begin(struct kda_out *o, char *buffer, size_t capacity)
 {
     o->buffer = buffer;
     o->capacity = capacity;
-    o->at = buffer;
-    o->end = buffer + capacity;
     o->done = 0;
-    o->in_scratch = 0;
+    o->in_scratch = capacity == 0; /* there may be no buffer to point into */
+    o->at = capacity ? buffer : o->scratch;
+    o->end = capacity ? buffer + capacity : o->scratch + sizeof o->scratch;
 }
 
 static void move_scratch(struct kda_out *o)
