@@ -141,6 +141,8 @@ static void commit(const struct kda_ring *ring, struct ring_shard *shard, uint64
 {
     struct kda_event *to = ring_event(ring, shard, position);
     uint32_t bytes = event->size;
+    /* Before the copy: a locked instruction behind it would wait until every line has arrived. */
+    kda_add64_relaxed(&shard->accepted[event->kind], 1);
     kda_copy((uint8_t *)to + offsetof(struct kda_event, kind),
              (const uint8_t *)event + offsetof(struct kda_event, kind),
              bytes - offsetof(struct kda_event, kind));
@@ -152,7 +154,6 @@ static void commit(const struct kda_ring *ring, struct ring_shard *shard, uint64
     /* Both ends of the time in which this push was under way, in positions of its home shard. */
     to->id =
         stamp->home ? ring_window(stamp->home_head, kda_load64_ordered(&stamp->home->head)) : 0;
-    kda_add64_relaxed(&shard->accepted[event->kind], 1);
     kda_store32_release(&to->size, RING_COMMITTED | bytes);
 }
 

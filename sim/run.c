@@ -192,7 +192,7 @@ bool run_boot(const struct run_options *options, const char *folder, const char 
     struct sim_options machine = {
         .cpus = options->threads > 4 ? options->threads : 4,
         .utc = utc,
-        .clock = SIM_CLOCK_MANUAL,
+        .clock = options->running_clock ? SIM_CLOCK_HOST : SIM_CLOCK_MANUAL,
         .disk = folder,
     };
     if (!run_make_folder(folder)) {

@@ -21,6 +21,7 @@ struct run_options {
     const char *host;
     double speed; /* 0: as fast as possible; else times the recorded speed */
     uint32_t threads;
+    bool running_clock; /* the machine's clock runs with that of the host */
     uint64_t events;
     const char *settings[RUN_MAX_SETTINGS]; /* NAME=VALUE */
     size_t setting_count;

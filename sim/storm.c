@@ -88,8 +88,9 @@ int run_storm(const struct run_options *options)
 {
     static struct stormer stormers[RUN_MAX_THREADS];
     struct run_options copy = *options;
+    copy.running_clock = true;
     memset(stormers, 0, sizeof(stormers));
-    if (!run_begin(options, options->output, "storm", UTC_START, make_parents, &copy))
+    if (!run_begin(&copy, options->output, "storm", UTC_START, make_parents, &copy))
         return RUN_INTERNAL;
     double start = run_seconds();
     bool good = true;

@@ -392,7 +392,7 @@ class TestStorm(Replayed):
         """A registry storm into a small ring: losses, all of them counted, no process among them."""
         folder = fresh("storm")
         result = sim("storm", "-o", folder, "--events", "200000", "--threads", "4", "--set",
-                     "RecordEverything=1", "--set", "RingShards=4", "--set",
+                     "RecordEverything=1", "--set", "RingShards=1", "--set",
                      "RingShardBytes=65536")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.verify(folder)
@@ -474,6 +474,35 @@ class TestLogCommands(Replayed):
         self.assertEqual(len(text.stdout.splitlines()), len(lines) + 1)
         table = common.kda("log", "show", "-f", "csv", *files)
         self.assertEqual(len(table.stdout.splitlines()), len(lines) + 1)
+
+    def test_follow(self):
+        """A log is shown as it grows, half lines only when they are whole, and ends with the stop."""
+        line = lambda number, kind: json.dumps(
+            {"v": 1, "id": number, "time": "2026-11-29T21:04:05.1234567Z", "kind": kind,
+             "source": "driver", "pid": 4}) + "\n"
+        path = common.work("follow.jsonl")
+        with open(path, "w", encoding="utf-8") as log:
+            log.write(line(0, "sensor.start"))
+            log.flush()
+            shown = subprocess.Popen([common.KDA, "log", "show", "--follow", "-f", "jsonl", path],
+                                     stdout=subprocess.PIPE, text=True)
+            try:
+                self.assertEqual(shown.stdout.readline(), line(0, "sensor.start"))
+                half = line(1, "process.create")
+                log.write(half[:40])
+                log.flush()
+                log.write(half[40:] + line(2, "image.load"))
+                log.flush()
+                self.assertEqual(shown.stdout.readline(), half)
+                self.assertEqual(shown.stdout.readline(), line(2, "image.load"))
+                log.write(line(3, "sensor.stop"))
+                log.flush()
+                self.assertEqual(shown.stdout.read(), line(3, "sensor.stop"))
+                self.assertEqual(shown.wait(timeout=60), 0)
+            finally:
+                shown.kill()
+                shown.wait()
+                shown.stdout.close()
 
     def test_wrong_options(self):
         path = common.work("options.jsonl")
