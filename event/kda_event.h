@@ -135,13 +135,19 @@ struct kda_kind_info {
 
 extern const struct kda_kind_info kda_kinds[KDA_KIND_COUNT];
 extern const uint8_t kda_class_percent[KDA_CLASS_COUNT];
+/* Name of a value of an ENUMERATED type, padded so that it can be copied whole; NULL where it has
+ * none. PROTECTION is made of two names and has no entry here. */
+#define KDA_NAME_BYTES 32u
+struct kda_name {
+    char text[KDA_NAME_BYTES]; /* with NUL */
+    uint8_t size;
+};
+const struct kda_name *kda_value_name(unsigned type, uint64_t value);
+
 /* Texts by number; NULL where a number has none. */
 const char *kda_source_name(unsigned source);
 const char *kda_class_name(unsigned class_);
 const char *kda_omit_reason_name(unsigned reason);
-/* Name of a value of an ENUMERATED type; NULL where it has none. PROTECTION is made of two
- * names and has no entry here. */
-const char *kda_value_name(enum kda_type type, uint64_t value);
 _Bool kda_type_is_variable(unsigned type); /* the slot is a place */
 
 static inline enum kda_class kda_class_of(unsigned kind)

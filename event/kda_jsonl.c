@@ -87,13 +87,13 @@ void kda_out_scalar(struct kda_out *o, unsigned type, uint64_t value)
     default:
         break;
     }
-    const char *name = kda_value_name((enum kda_type)type, value);
+    const struct kda_name *name = kda_value_name(type, value);
     if (!name) {
         kda_out_decimal(o, value);
         return;
     }
     kda_out_char(o, '"');
-    kda_out_name(o, name);
+    kda_out_named(o, name);
     kda_out_char(o, '"');
 }
 

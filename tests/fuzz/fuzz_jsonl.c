@@ -69,7 +69,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (mode & 1 && bytes >= KDA_EVENT_HEAD_BYTES)
         repair(event, bytes);
     if (kda_event_valid(record, bytes)) {
-        struct kda_clock clock = {mode, (uint64_t)mode << 56, 1u + mode, 0, (mode & 2) != 0};
+        struct kda_clock clock = {.counter = mode,
+                                  .utc = (uint64_t)mode << 56,
+                                  .frequency = 1u + mode,
+                                  .in_order = (mode & 2) != 0};
         struct kda_clock same = clock, again = clock;
         size_t need = kda_jsonl_encode(event, &clock, NULL, 0);
         line = malloc(need);

@@ -403,7 +403,8 @@ static void times_are_exact(void **state)
     for (size_t f = 0; f < sizeof frequencies / sizeof frequencies[0]; f++) {
         for (unsigned i = 0; i < 20000; i++) {
             uint64_t r = (uint64_t)next_random(&random) << 32 | next_random(&random);
-            struct kda_clock clock = {r >> (i % 40), MOMENT, frequencies[f], 0, false};
+            struct kda_clock clock = {
+                .counter = r >> (i % 40), .utc = MOMENT, .frequency = frequencies[f]};
             uint64_t other_r = (uint64_t)next_random(&random) << 32 | next_random(&random);
             uint64_t counter = clock.counter + (other_r >> (i % 64)) * (i & 1 ? 1 : (uint64_t)-1);
             __extension__ __int128 units = (__int128)counter - (__int128)clock.counter;
