@@ -4,6 +4,7 @@
 #include "world.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -420,7 +421,7 @@ static void *run_clock(void *unused)
     (void)unused;
     while (!clock_stops) {
         sim_clock_advance(WORLD_SECOND / 4);
-        usleep(500);
+        sched_yield();
     }
     return NULL;
 }
