@@ -8,11 +8,15 @@
  */
 #include "driver.h"
 
+#define KDA_PAIR_TRIES 8u
+
 typedef struct _KDA_CLOCK {
     PVOID Registration;
     volatile LONG64 Offset; /* added to each reading */
     volatile LONG64 Asleep; /* reading at the last suspend */
     volatile LONG Moved;
+    volatile LONG64 ResumeCounter; /* a pair taken at the resume, before Moved is set */
+    volatile LONG64 ResumeUtc;
     LONG64 Frequency;
 } KDA_CLOCK;
 
@@ -21,6 +25,7 @@ static KDA_CLOCK KdapClock;
 /* Called at up to DISPATCH_LEVEL. */
 static VOID KdapPowerState(PVOID context, PVOID argument1, PVOID argument2)
 {
+    ULONGLONG counter, utc;
     LONG64 now, before;
 
     UNREFERENCED_PARAMETER(context);
@@ -34,6 +39,9 @@ static VOID KdapPowerState(PVOID context, PVOID argument1, PVOID argument2)
     before = ReadAcquire64(&KdapClock.Asleep);
     if (before > now)
         InterlockedExchangeAdd64(&KdapClock.Offset, before - now);
+    KdaClockPair(&counter, &utc);
+    WriteRelease64(&KdapClock.ResumeUtc, (LONG64)utc);
+    WriteRelease64(&KdapClock.ResumeCounter, (LONG64)counter);
     InterlockedExchange(&KdapClock.Moved, 1);
 }
 
@@ -74,22 +82,47 @@ _Use_decl_annotations_ ULONGLONG KdaClockCounter(VOID)
     return (ULONGLONG)(counter.QuadPart + ReadNoFence64(&KdapClock.Offset));
 }
 
-_Use_decl_annotations_ BOOLEAN KdaClockMoved(VOID)
+_Use_decl_annotations_ BOOLEAN KdaClockMoved(ULONGLONG *counter, ULONGLONG *utc)
 {
-    return InterlockedExchange(&KdapClock.Moved, 0) != 0;
+    if (InterlockedExchange(&KdapClock.Moved, 0) == 0)
+        return FALSE;
+    *counter = (ULONGLONG)ReadAcquire64(&KdapClock.ResumeCounter);
+    *utc = (ULONGLONG)ReadAcquire64(&KdapClock.ResumeUtc);
+    return TRUE;
+}
+
+/* One reading of the system time between two of the counter. A processor that is taken away in
+ * between (by an interrupt, or by a hypervisor for minutes) shows, and the reading is made again.
+ */
+static ULONGLONG KdapReadPair(ULONGLONG *counter, ULONGLONG *utc)
+{
+    LARGE_INTEGER time;
+    KIRQL irql;
+    ULONGLONG after;
+
+    KeRaiseIrql(DISPATCH_LEVEL, &irql);
+    *counter = KdaClockCounter();
+    KeQuerySystemTimePrecise(&time);
+    after = KdaClockCounter();
+    KeLowerIrql(irql);
+    *utc = (ULONGLONG)time.QuadPart;
+    return after - *counter;
 }
 
 _Use_decl_annotations_ VOID KdaClockPair(ULONGLONG *counter, ULONGLONG *utc)
 {
-    LARGE_INTEGER time;
-    KIRQL irql;
+    ULONGLONG most = (ULONGLONG)KdapClock.Frequency / 10000;
+    ULONGLONG best = KdapReadPair(counter, utc);
 
-    /* Not interrupted by other threads between the two readings. */
-    KeRaiseIrql(DISPATCH_LEVEL, &irql);
-    *counter = KdaClockCounter();
-    KeQuerySystemTimePrecise(&time);
-    KeLowerIrql(irql);
-    *utc = (ULONGLONG)time.QuadPart;
+    for (ULONG tries = 1; best > most && tries < KDA_PAIR_TRIES; tries++) {
+        ULONGLONG otherCounter, otherUtc;
+        ULONGLONG other = KdapReadPair(&otherCounter, &otherUtc);
+        if (other >= best)
+            continue;
+        best = other;
+        *counter = otherCounter;
+        *utc = otherUtc;
+    }
 }
 
 _Use_decl_annotations_ ULONGLONG KdaMilliseconds(VOID)

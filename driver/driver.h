@@ -188,8 +188,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaClockStart(_Inout_ KDA_DRIVER *dr
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaClockStop(_Inout_ KDA_DRIVER *driver);
 /* The performance counter, kept from running backwards over sleep and hibernation. */
 _IRQL_requires_max_(HIGH_LEVEL) ULONGLONG KdaClockCounter(VOID);
-/* TRUE once after each resume: the pair of counter and system time has to be taken again. */
-_IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN KdaClockMoved(VOID);
+/* TRUE once after each resume: what counter and system time were then. */
+_IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN
+    KdaClockMoved(_Out_ ULONGLONG *counter, _Out_ ULONGLONG *utc);
 /* A reading of counter and system time that belong together. */
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID
     KdaClockPair(_Out_ ULONGLONG *counter, _Out_ ULONGLONG *utc);

@@ -498,11 +498,6 @@ NTSTATUS PsGetThreadExitStatus(PETHREAD thread);
 /* The string is the caller's, freed with ExFreePool. */
 NTSTATUS SeLocateProcessImageName(PEPROCESS process, PUNICODE_STRING *name);
 
-/* Found by name at run time: newer than the oldest kernel that the driver loads on. */
-typedef ULONGLONG (*KDA_PS_GET_PROCESS_START_KEY)(PEPROCESS process);
-/* No page; shape known from the public System Informer headers (phnt). */
-typedef UCHAR (*KDA_PS_GET_PROCESS_SIGNATURE_LEVEL)(PEPROCESS process, PUCHAR sectionLevel);
-
 typedef struct _FILE_OBJECT FILE_OBJECT, *PFILE_OBJECT;
 
 typedef struct _PS_CREATE_NOTIFY_INFO {
@@ -515,8 +510,6 @@ typedef struct _PS_CREATE_NOTIFY_INFO {
     PCUNICODE_STRING CommandLine;
     NTSTATUS CreationStatus;
 } PS_CREATE_NOTIFY_INFO, *PPS_CREATE_NOTIFY_INFO;
-#define KDA_NOTIFY_FILE_OPEN_NAME_AVAILABLE 0x1u
-#define KDA_NOTIFY_IS_SUBSYSTEM_PROCESS 0x2u
 C_ASSERT(sizeof(PS_CREATE_NOTIFY_INFO) == 72);
 C_ASSERT(FIELD_OFFSET(PS_CREATE_NOTIFY_INFO, CommandLine) == 56);
 
@@ -524,16 +517,10 @@ typedef VOID (*PCREATE_PROCESS_NOTIFY_ROUTINE_EX)(PEPROCESS process, HANDLE proc
                                                   PPS_CREATE_NOTIFY_INFO info);
 NTSTATUS PsSetCreateProcessNotifyRoutineEx(PCREATE_PROCESS_NOTIFY_ROUTINE_EX routine,
                                            BOOLEAN remove);
-/* 0: PsCreateProcessNotifySubsystems */
-typedef NTSTATUS (*KDA_PS_SET_CREATE_PROCESS_NOTIFY_ROUTINE_EX2)(ULONG type, PVOID routine,
-                                                                 BOOLEAN remove);
 
 typedef VOID (*PCREATE_THREAD_NOTIFY_ROUTINE)(HANDLE processId, HANDLE threadId, BOOLEAN create);
 NTSTATUS PsSetCreateThreadNotifyRoutine(PCREATE_THREAD_NOTIFY_ROUTINE routine);
 NTSTATUS PsRemoveCreateThreadNotifyRoutine(PCREATE_THREAD_NOTIFY_ROUTINE routine);
-/* 1: PsCreateThreadNotifySubsystems, called in the creator's context like the older routine;
- * type 0 is called in the new thread, where the creator is not known any more. */
-typedef NTSTATUS (*KDA_PS_SET_CREATE_THREAD_NOTIFY_ROUTINE_EX)(ULONG type, PVOID routine);
 
 typedef struct _IMAGE_INFO {
     ULONG Properties;
@@ -547,12 +534,6 @@ typedef struct _IMAGE_INFO_EX {
     IMAGE_INFO ImageInfo;
     PFILE_OBJECT FileObject;
 } IMAGE_INFO_EX, *PIMAGE_INFO_EX;
-/* Bits of Properties. */
-#define KDA_IMAGE_SYSTEM_MODE (1u << 8)
-#define KDA_IMAGE_EXTENDED_INFO (1u << 10)
-#define KDA_IMAGE_SIGNATURE_LEVEL(properties) ((properties) >> 12 & 0xFu)
-#define KDA_IMAGE_SIGNATURE_TYPE(properties) ((properties) >> 16 & 0x7u)
-#define KDA_IMAGE_PARTIAL_MAP (1u << 19)
 C_ASSERT(sizeof(IMAGE_INFO) == 40 && sizeof(IMAGE_INFO_EX) == 56);
 
 typedef VOID (*PLOAD_IMAGE_NOTIFY_ROUTINE)(PUNICODE_STRING fullName, HANDLE processId,
@@ -570,5 +551,64 @@ NTSTATUS ExUuidCreate(UUID *uuid);
 #include "nt_io.h"
 
 #endif /* KDA_USE_WDK */
+
+/* --- what no header of the WDK has -------------------------------------------------------------
+ */
+
+/* Bits that the documentation gives as bit fields. */
+#define KDA_NOTIFY_FILE_OPEN_NAME_AVAILABLE 0x1u
+#define KDA_NOTIFY_IS_SUBSYSTEM_PROCESS 0x2u
+#define KDA_IMAGE_SYSTEM_MODE (1u << 8)
+#define KDA_IMAGE_EXTENDED_INFO (1u << 10)
+#define KDA_IMAGE_SIGNATURE_LEVEL(properties) ((properties) >> 12 & 0xFu)
+#define KDA_IMAGE_SIGNATURE_TYPE(properties) ((properties) >> 16 & 0x7u)
+#define KDA_IMAGE_PARTIAL_MAP (1u << 19)
+
+/* Found by name at run time: newer than the oldest kernel that the driver loads on. */
+typedef ULONGLONG (*KDA_PS_GET_PROCESS_START_KEY)(PEPROCESS process);
+/* No page; shape known from the public System Informer headers (phnt). */
+typedef UCHAR (*KDA_PS_GET_PROCESS_SIGNATURE_LEVEL)(PEPROCESS process, PUCHAR sectionLevel);
+
+/* 0: PsCreateProcessNotifySubsystems */
+typedef NTSTATUS (*KDA_PS_SET_CREATE_PROCESS_NOTIFY_ROUTINE_EX2)(ULONG type, PVOID routine,
+                                                                 BOOLEAN remove);
+
+/* 1: PsCreateThreadNotifySubsystems, called in the creator's context like the older routine. Type 0
+ * is called in the new thread, where the creator is not known any more. */
+typedef NTSTATUS (*KDA_PS_SET_CREATE_THREAD_NOTIFY_ROUTINE_EX)(ULONG type, PVOID routine);
+
+/* In newer kernels only, by that name or as WdmlibIoCreateDeviceSecure: found at run time. */
+typedef NTSTATUS (*KDA_IO_CREATE_DEVICE_SECURE)(PDRIVER_OBJECT driver, ULONG extensionSize,
+                                                PUNICODE_STRING name, DEVICE_TYPE type,
+                                                ULONG characteristics, BOOLEAN exclusive,
+                                                PCUNICODE_STRING sddl, const GUID *classGuid,
+                                                PDEVICE_OBJECT *device);
+
+#define SystemProcessInformation 5u
+/* Head of each entry; threads follow. The page of NtQuerySystemInformation shows part of it, the
+ * rest is known from the public System Informer headers (phnt). */
+typedef struct _SYSTEM_PROCESS_INFORMATION {
+    ULONG NextEntryOffset;
+    ULONG NumberOfThreads;
+    UCHAR Reserved1[24];
+    LARGE_INTEGER CreateTime;
+    LARGE_INTEGER UserTime;
+    LARGE_INTEGER KernelTime;
+    UNICODE_STRING ImageName;
+    KPRIORITY BasePriority;
+    HANDLE UniqueProcessId;
+    HANDLE InheritedFromUniqueProcessId;
+    ULONG HandleCount;
+    ULONG SessionId;
+} SYSTEM_PROCESS_INFORMATION, *PSYSTEM_PROCESS_INFORMATION;
+C_ASSERT(FIELD_OFFSET(SYSTEM_PROCESS_INFORMATION, ImageName) == 56);
+C_ASSERT(FIELD_OFFSET(SYSTEM_PROCESS_INFORMATION, UniqueProcessId) == 80);
+NTSTATUS ZwQuerySystemInformation(ULONG class_, PVOID information, ULONG length, PULONG returned);
+
+/* Classes of queries without a page of their own; known from phnt. */
+#define ProcessCommandLineInformation 60u  /* UNICODE_STRING with its characters behind it */
+#define ProcessProtectionInformation 61u   /* one byte: type, audit, signer */
+#define ProcessSubsystemInformation 75u    /* ULONG: 0 Win32, 1 WSL */
+#define MemoryMappedFilenameInformation 2u /* UNICODE_STRING with its characters behind it */
 
 #endif

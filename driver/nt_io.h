@@ -274,12 +274,6 @@ C_ASSERT(FIELD_OFFSET(IRP, Tail.Overlay.CurrentStackLocation) == 184);
 NTSTATUS IoCreateDevice(PDRIVER_OBJECT driver, ULONG extensionSize, PUNICODE_STRING name,
                         DEVICE_TYPE type, ULONG characteristics, BOOLEAN exclusive,
                         PDEVICE_OBJECT *device);
-/* In newer kernels only, by that name or as WdmlibIoCreateDeviceSecure: found at run time. */
-typedef NTSTATUS (*KDA_IO_CREATE_DEVICE_SECURE)(PDRIVER_OBJECT driver, ULONG extensionSize,
-                                                PUNICODE_STRING name, DEVICE_TYPE type,
-                                                ULONG characteristics, BOOLEAN exclusive,
-                                                PCUNICODE_STRING sddl, const GUID *classGuid,
-                                                PDEVICE_OBJECT *device);
 VOID IoDeleteDevice(PDEVICE_OBJECT device);
 NTSTATUS IoCreateSymbolicLink(PUNICODE_STRING link, PUNICODE_STRING device);
 NTSTATUS IoDeleteSymbolicLink(PUNICODE_STRING link);
@@ -455,31 +449,7 @@ VOID CmCallbackReleaseKeyObjectIDEx(PCUNICODE_STRING objectName);
 
 /* --- queries ---------------------------------------------------------------------------------- */
 
-#define SystemProcessInformation 5u
-/* Head of each entry; threads follow. The page of NtQuerySystemInformation shows part of it, the
- * rest is known from the public System Informer headers (phnt). */
-typedef struct _SYSTEM_PROCESS_INFORMATION {
-    ULONG NextEntryOffset;
-    ULONG NumberOfThreads;
-    UCHAR Reserved1[24];
-    LARGE_INTEGER CreateTime;
-    LARGE_INTEGER UserTime;
-    LARGE_INTEGER KernelTime;
-    UNICODE_STRING ImageName;
-    KPRIORITY BasePriority;
-    HANDLE UniqueProcessId;
-    HANDLE InheritedFromUniqueProcessId;
-    ULONG HandleCount;
-    ULONG SessionId;
-} SYSTEM_PROCESS_INFORMATION, *PSYSTEM_PROCESS_INFORMATION;
-C_ASSERT(FIELD_OFFSET(SYSTEM_PROCESS_INFORMATION, ImageName) == 56);
-C_ASSERT(FIELD_OFFSET(SYSTEM_PROCESS_INFORMATION, UniqueProcessId) == 80);
-NTSTATUS ZwQuerySystemInformation(ULONG class_, PVOID information, ULONG length, PULONG returned);
-
 #define ProcessBasicInformation 0u
-#define ProcessCommandLineInformation 60u /* UNICODE_STRING with its characters behind it */
-#define ProcessProtectionInformation 61u  /* one byte: type, audit, signer */
-#define ProcessSubsystemInformation 75u   /* ULONG: 0 Win32, 1 WSL */
 typedef struct _PROCESS_BASIC_INFORMATION {
     NTSTATUS ExitStatus;
     PVOID PebBaseAddress;
@@ -494,8 +464,6 @@ NTSTATUS ZwQueryInformationProcess(HANDLE process, ULONG class_, PVOID informati
 #define ThreadQuerySetWin32StartAddress 9u
 NTSTATUS ZwQueryInformationThread(HANDLE thread, ULONG class_, PVOID information, ULONG length,
                                   PULONG returned);
-/* Class 2: UNICODE_STRING with its characters behind it; known from phnt. */
-#define MemoryMappedFilenameInformation 2u
 NTSTATUS ZwQueryVirtualMemory(HANDLE process, PVOID base, ULONG class_, PVOID information,
                               SIZE_T length, PSIZE_T returned);
 

@@ -3,8 +3,8 @@
  */
 #include "driver.h"
 
-#define KDA_NAME_BYTES 1040u /* UNICODE_STRING and 512 characters */
-#define KDA_NAME_MOST_BYTES (sizeof(UNICODE_STRING) + 0x10000u)
+#define KDA_FILE_NAME_BYTES 1040u /* UNICODE_STRING and 512 characters */
+#define KDA_FILE_NAME_MOST (sizeof(UNICODE_STRING) + 0x10000u)
 
 typedef struct _KDA_IMAGE_SENSOR {
     EX_RUNDOWN_REF Running;
@@ -16,7 +16,7 @@ static KDA_IMAGE_SENSOR KdapSensor;
 static OBJECT_NAME_INFORMATION *KdapFileName(PFILE_OBJECT file)
 {
     OBJECT_NAME_INFORMATION *name = NULL;
-    ULONG bytes = KDA_NAME_BYTES, returned = 0;
+    ULONG bytes = KDA_FILE_NAME_BYTES, returned = 0;
     NTSTATUS status;
 
     for (ULONG tries = 0; tries < 2; tries++) {
@@ -28,7 +28,7 @@ static OBJECT_NAME_INFORMATION *KdapFileName(PFILE_OBJECT file)
             return name;
         ExFreePoolWithTag(name, KDA_TAG_SCRATCH);
         name = NULL;
-        if (returned <= bytes || returned > KDA_NAME_MOST_BYTES)
+        if (returned <= bytes || returned > KDA_FILE_NAME_MOST)
             break;
         bytes = returned;
     }

@@ -6,8 +6,8 @@
  */
 #include "driver.h"
 
-#define KDA_NAME_BYTES 1040u /* UNICODE_STRING and 512 characters */
-#define KDA_NAME_MOST_BYTES (sizeof(UNICODE_STRING) + 0x10000u)
+#define KDA_MAPPED_NAME_BYTES 1040u /* UNICODE_STRING and 512 characters */
+#define KDA_MAPPED_NAME_MOST (sizeof(UNICODE_STRING) + 0x10000u)
 
 typedef struct _KDA_THREAD_SENSOR {
     EX_RUNDOWN_REF Running;
@@ -35,7 +35,7 @@ static ULONGLONG KdapStartAddress(PETHREAD thread)
 static UNICODE_STRING *KdapMappedName(ULONG pid, ULONGLONG address)
 {
     UNICODE_STRING *name = NULL;
-    SIZE_T bytes = KDA_NAME_BYTES, returned = 0;
+    SIZE_T bytes = KDA_MAPPED_NAME_BYTES, returned = 0;
     PEPROCESS process;
     HANDLE handle;
     NTSTATUS status;
@@ -57,7 +57,7 @@ static UNICODE_STRING *KdapMappedName(ULONG pid, ULONGLONG address)
             break;
         ExFreePoolWithTag(name, KDA_TAG_SCRATCH);
         name = NULL;
-        if (returned <= bytes || returned > KDA_NAME_MOST_BYTES)
+        if (returned <= bytes || returned > KDA_MAPPED_NAME_MOST)
             break;
         bytes = returned;
     }

@@ -75,24 +75,6 @@ C_ASSERT(sizeof(FWP_VALUE0) == 16 && FIELD_OFFSET(FWP_VALUE0, any) == 8);
 #define FWPS_LAYER_ALE_FLOW_ESTABLISHED_V4 52u
 #define FWPS_LAYER_ALE_FLOW_ESTABLISHED_V6 54u
 
-/* Places of the values of a layer. Pages FWPS_FIELDS_ALE_AUTH_CONNECT_V4, _RECV_ACCEPT_V4,
- * _FLOW_ESTABLISHED_V4, _AUTH_LISTEN_V4; the V6 enumerations have the same order. The first eight
- * are common to the three layers of flows; then the layers part, and the flags are at different
- * places. */
-enum {
-    KDA_WFP_LOCAL_ADDRESS = 2,
-    KDA_WFP_LOCAL_PORT = 4, /* type, for ICMP */
-    KDA_WFP_PROTOCOL = 5,
-    KDA_WFP_REMOTE_ADDRESS = 6,
-    KDA_WFP_REMOTE_PORT = 7, /* code, for ICMP */
-    KDA_WFP_FLOW_DIRECTION = 12,
-    KDA_WFP_CONNECT_FLAGS = 12,
-    KDA_WFP_RECV_ACCEPT_FLAGS = 11,
-    KDA_WFP_LISTEN_LOCAL_ADDRESS = 2,
-    KDA_WFP_LISTEN_LOCAL_PORT = 4,
-    KDA_WFP_LISTEN_FLAGS = 6
-};
-
 typedef struct FWPS_INCOMING_VALUE0_ {
     FWP_VALUE0 value;
 } FWPS_INCOMING_VALUE0;
@@ -260,6 +242,26 @@ NTSTATUS FwpmBfeStateSubscribeChanges0(PVOID deviceObject,
                                        HANDLE *changeHandle);
 NTSTATUS FwpmBfeStateUnsubscribeChanges0(HANDLE changeHandle);
 
+#endif /* KDA_USE_WDK */
+
+/* Places of the values of a layer. Pages FWPS_FIELDS_ALE_AUTH_CONNECT_V4, _RECV_ACCEPT_V4,
+ * _FLOW_ESTABLISHED_V4, _AUTH_LISTEN_V4; the V6 enumerations have the same order. The first eight
+ * are common to the three layers of flows; then the layers part, and the flags are at different
+ * places. */
+enum {
+    KDA_WFP_LOCAL_ADDRESS = 2,
+    KDA_WFP_LOCAL_PORT = 4, /* type, for ICMP */
+    KDA_WFP_PROTOCOL = 5,
+    KDA_WFP_REMOTE_ADDRESS = 6,
+    KDA_WFP_REMOTE_PORT = 7, /* code, for ICMP */
+    KDA_WFP_FLOW_DIRECTION = 12,
+    KDA_WFP_CONNECT_FLAGS = 12,
+    KDA_WFP_RECV_ACCEPT_FLAGS = 11,
+    KDA_WFP_LISTEN_LOCAL_ADDRESS = 2,
+    KDA_WFP_LISTEN_LOCAL_PORT = 4,
+    KDA_WFP_LISTEN_FLAGS = 6
+};
+
 /* Management filtering layer identifiers. */
 #define KDA_LAYER_ALE_AUTH_LISTEN_V4                                                               \
     {                                                                                              \
@@ -317,7 +319,5 @@ NTSTATUS FwpmBfeStateUnsubscribeChanges0(HANDLE changeHandle);
             0xaf, 0xeb, 0x6a, 0xfa, 0xf7, 0xe7, 0x0e, 0xfd                                         \
         }                                                                                          \
     }
-
-#endif /* KDA_USE_WDK */
 
 #endif

@@ -36,7 +36,7 @@ typedef struct _KDA_WRITER {
 
     KDA_LOG_FILE File;
     struct kda_clock Clock;
-    struct kda_clock NextClock; /* for events from NextClock.counter on */
+    struct kda_clock NextClock; /* for events after NextClock.counter */
     BOOLEAN ClockChanges;
 
     PCHAR Batch;
@@ -65,18 +65,24 @@ static KDA_WRITER *KdapWriter;
 
 /* --- clock ----------------------------------------------------------------------------------- */
 
-static VOID KdapTakeClock(KDA_WRITER *writer, ULONGLONG now, BOOLEAN moved)
+static VOID KdapTakeClock(KDA_WRITER *writer, ULONGLONG now)
 {
     struct kda_clock *next = &writer->NextClock;
     ULONGLONG expected, counter, utc;
 
+    if (!KdaClockMoved(&counter, &utc)) {
+        if (now < writer->ClockAt)
+            return;
+        KdaClockPair(&counter, &utc);
+        /* Somebody has set the system clock back: the log goes on by the counter, instead of giving
+         * one time to all events until the clock has caught up. */
+        expected = kda_clock_convert(&writer->Clock, counter);
+        if (utc < expected && expected - utc > KDA_100NS_PER_S) {
+            writer->ClockAt = now + KDA_CLOCK_MS;
+            return;
+        }
+    }
     writer->ClockAt = now + KDA_CLOCK_MS;
-    KdaClockPair(&counter, &utc);
-    /* Somebody has set the system clock back: the log goes on by the counter, instead of giving one
-     * time to all events until the clock has caught up. */
-    expected = kda_clock_convert(&writer->Clock, counter);
-    if (!moved && utc < expected && expected - utc > KDA_100NS_PER_S)
-        return;
     next->counter = counter;
     next->utc = utc;
     next->frequency = KdaDriver->Frequency;
@@ -87,7 +93,7 @@ static VOID KdapTakeClock(KDA_WRITER *writer, ULONGLONG now, BOOLEAN moved)
 /* Events from before the new pair was taken keep the old one. */
 static VOID KdapUseClock(KDA_WRITER *writer, ULONGLONG time)
 {
-    if (!writer->ClockChanges || time < writer->NextClock.counter)
+    if (!writer->ClockChanges || time <= writer->NextClock.counter)
         return;
     writer->NextClock.utc_floor = writer->Clock.utc_floor;
     writer->Clock = writer->NextClock;
@@ -292,10 +298,7 @@ static BOOLEAN KdapPass(KDA_WRITER *writer, BOOLEAN force)
     BOOLEAN full;
 
     do {
-        if (KdaClockMoved())
-            KdapTakeClock(writer, now, TRUE);
-        else if (now >= writer->ClockAt)
-            KdapTakeClock(writer, now, FALSE);
+        KdapTakeClock(writer, now);
         KdapDrain(writer);
         KdapTellPeriodic(writer, now);
         full = !KdapRoom(writer);
@@ -367,8 +370,7 @@ static VOID KdapThread(PVOID context)
     KDA_WRITER *writer = context;
     BOOLEAN good = TRUE;
 
-    KdapOwnLine(writer, KdaSelfStart(writer->Self, KDA_SELF_BYTES));
-    /* The file and its first line are there when the driver has started, if they can be. */
+    /* The first file is opened at once, not when the first batch is due. */
     KdapPass(writer, TRUE);
     while (!ReadAcquire(&writer->Stop)) {
         ULONGLONG now;
@@ -418,6 +420,8 @@ static NTSTATUS KdapPrepare(KDA_WRITER *writer)
     writer->Self = ExAllocatePoolWithTag(PagedPool, KDA_SELF_BYTES, KDA_TAG_WRITER);
     if (writer->Batch == NULL || writer->Self == NULL)
         return STATUS_INSUFFICIENT_RESOURCES;
+    /* The first line, with a time before that of any event. */
+    KdapOwnLine(writer, KdaSelfStart(writer->Self, KDA_SELF_BYTES));
     return KdaLogFileInit(&writer->File, writer->Clock.utc);
 }
 

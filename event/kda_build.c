@@ -26,6 +26,16 @@ static unsigned find_slot(struct kda_event_builder *b, enum kda_field field)
     return slot;
 }
 
+/* The same for a value with a place; there is none while an object is open. */
+static unsigned find_place(struct kda_event_builder *b, enum kda_field field)
+{
+    unsigned slot = find_slot(b, field);
+    if (slot == KDA_EVENT_MAX_SLOTS || !b->depth)
+        return slot;
+    b->misused = 1;
+    return KDA_EVENT_MAX_SLOTS;
+}
+
 static unsigned type_of(const struct kda_event_builder *b, unsigned slot)
 {
     return kda_kinds[b->event->kind].fields[slot].type;
@@ -141,7 +151,7 @@ static void store(struct kda_event_builder *b, unsigned slot, const void *bytes,
 void kda_event_string(struct kda_event_builder *b, enum kda_field field, const uint16_t *units,
                       size_t count)
 {
-    unsigned slot = find_slot(b, field);
+    unsigned slot = find_place(b, field);
     if (slot == KDA_EVENT_MAX_SLOTS)
         return;
     if (type_of(b, slot) != KDA_TYPE_STRING || (count && !units)) {
@@ -177,7 +187,7 @@ static _Bool whole_size(unsigned type, const uint8_t *bytes, size_t count)
 void kda_event_bytes(struct kda_event_builder *b, enum kda_field field, const void *bytes,
                      size_t count, size_t limit)
 {
-    unsigned slot = find_slot(b, field);
+    unsigned slot = find_place(b, field);
     if (slot == KDA_EVENT_MAX_SLOTS)
         return;
     switch (type_of(b, slot)) {
@@ -222,11 +232,11 @@ void *kda_event_room(struct kda_event_builder *b, size_t *bytes)
 
 void kda_event_take(struct kda_event_builder *b, enum kda_field field, size_t bytes)
 {
-    unsigned slot = find_slot(b, field);
+    unsigned slot = find_place(b, field);
     if (slot == KDA_EVENT_MAX_SLOTS)
         return;
     unsigned type = type_of(b, slot);
-    if (bytes > room_of(b) || b->depth ||
+    if (bytes > room_of(b) ||
         !(type == KDA_TYPE_BINARY || type == KDA_TYPE_DATA || type == KDA_TYPE_UTF8 ||
           (type == KDA_TYPE_STRING && bytes % 2 == 0 && bytes <= 2 * KDA_STRING_MAX_UNITS)))
         b->misused = 1;
@@ -236,7 +246,7 @@ void kda_event_take(struct kda_event_builder *b, enum kda_field field, size_t by
 
 void kda_event_counts(struct kda_event_builder *b, enum kda_field field, const uint64_t *counts)
 {
-    unsigned slot = find_slot(b, field);
+    unsigned slot = find_place(b, field);
     if (slot == KDA_EVENT_MAX_SLOTS)
         return;
     if (type_of(b, slot) != KDA_TYPE_COUNTS) {
@@ -293,10 +303,10 @@ static void write32(uint8_t *at, uint32_t value)
 
 void kda_event_object_begin(struct kda_event_builder *b, enum kda_field field)
 {
-    unsigned slot = find_slot(b, field);
+    unsigned slot = find_place(b, field);
     if (slot == KDA_EVENT_MAX_SLOTS)
         return;
-    if (type_of(b, slot) != KDA_TYPE_OBJECT || b->depth) {
+    if (type_of(b, slot) != KDA_TYPE_OBJECT) {
         b->misused = 1;
         return;
     }

@@ -84,17 +84,7 @@ const char *kda_omit_reason_name(unsigned reason)
     }
 }
 
-#define N(number, text)                                                                            \
-    case number:                                                                                   \
-        return text;
-#define NAMES(TYPE)                                                                                \
-    static const char *name_of_##TYPE(uint64_t value)                                              \
-    {                                                                                              \
-        switch (value) {                                                                           \
-            KDA_##TYPE##_NAMES(N) default : return NULL;                                           \
-        }                                                                                          \
-    }
-#define ENUMERATED(X)                                                                              \
+#define NAMED(X)                                                                                   \
     X(INTEGRITY)                                                                                   \
     X(SIGNATURE_LEVEL)                                                                             \
     X(SIGNATURE_TYPE)                                                                              \
@@ -105,21 +95,39 @@ const char *kda_omit_reason_name(unsigned reason)
     X(VALUE_TYPE)                                                                                  \
     X(LOSS_REASON)                                                                                 \
     X(SCOPE)
-ENUMERATED(NAMES)
-#undef N
-#undef NAMES
 
-const char *kda_value_name(enum kda_type type, uint64_t value)
-{
-    switch (type) {
+struct numbered_name {
+    uint64_t number;
+    struct kda_name name;
+};
+
+/* Lists end with an empty name. */
+#define N(number, text) {number, {text, sizeof(text) - 1}},
 #define X(TYPE)                                                                                    \
-    case KDA_TYPE_##TYPE:                                                                          \
-        return name_of_##TYPE(value);
-        ENUMERATED(X)
+    static const struct numbered_name names_##TYPE[] = {KDA_##TYPE##_NAMES(N){0, {"", 0}}};
+NAMED(X)
 #undef X
-    default:
-        return NULL;
+#undef N
+#define N(number, text) _Static_assert(sizeof(text) <= KDA_NAME_BYTES, "room for the name");
+#define X(TYPE) KDA_##TYPE##_NAMES(N)
+NAMED(X)
+#undef X
+#undef N
+
+static const struct numbered_name *const names_of[KDA_TYPE_COUNT] = {
+#define X(TYPE) [KDA_TYPE_##TYPE] = names_##TYPE,
+    NAMED(X)
+#undef X
+};
+
+const struct kda_name *kda_value_name(unsigned type, uint64_t value)
+{
+    const struct numbered_name *row = type < KDA_TYPE_COUNT ? names_of[type] : NULL;
+    for (; row && row->name.size != 0; row++) {
+        if (row->number == value)
+            return &row->name;
     }
+    return NULL;
 }
 
 _Bool kda_type_is_variable(unsigned type)

@@ -135,13 +135,19 @@ struct kda_kind_info {
 
 extern const struct kda_kind_info kda_kinds[KDA_KIND_COUNT];
 extern const uint8_t kda_class_percent[KDA_CLASS_COUNT];
+/* Name of a value of an ENUMERATED type, padded so that it can be copied whole; NULL where it has
+ * none. PROTECTION is made of two names and has no entry here. */
+#define KDA_NAME_BYTES 32u
+struct kda_name {
+    char text[KDA_NAME_BYTES]; /* with NUL */
+    uint8_t size;
+};
+const struct kda_name *kda_value_name(unsigned type, uint64_t value);
+
 /* Texts by number; NULL where a number has none. */
 const char *kda_source_name(unsigned source);
 const char *kda_class_name(unsigned class_);
 const char *kda_omit_reason_name(unsigned reason);
-/* Name of a value of an ENUMERATED type; NULL where it has none. PROTECTION is made of two
- * names and has no entry here. */
-const char *kda_value_name(enum kda_type type, uint64_t value);
 _Bool kda_type_is_variable(unsigned type); /* the slot is a place */
 
 static inline enum kda_class kda_class_of(unsigned kind)
@@ -201,8 +207,9 @@ void kda_event_flow(struct kda_event_builder *b, unsigned protocol, unsigned ver
 void *kda_event_room(struct kda_event_builder *b, size_t *bytes);
 void kda_event_take(struct kda_event_builder *b, enum kda_field field, size_t bytes);
 
-/* A field of type OBJECT: begin, entries, end. An entry that finds no room is left out and the
- * field is marked as cut. `name` is UTF-8 with NUL, NULL inside an array. */
+/* A field of type OBJECT: begin, entries, end; no string or blob of another field in between. An
+ * entry that finds no room is left out and the field is marked as cut. `name` is UTF-8 with NUL,
+ * NULL inside an array. */
 void kda_event_object_begin(struct kda_event_builder *b, enum kda_field field);
 void kda_event_object_number(struct kda_event_builder *b, const char *name, enum kda_type type,
                              uint64_t value);

@@ -87,13 +87,13 @@ void kda_out_scalar(struct kda_out *o, unsigned type, uint64_t value)
     default:
         break;
     }
-    const char *name = kda_value_name((enum kda_type)type, value);
+    const struct kda_name *name = kda_value_name(type, value);
     if (!name) {
         kda_out_decimal(o, value);
         return;
     }
     kda_out_char(o, '"');
-    kda_out_name(o, name);
+    kda_out_named(o, name);
     kda_out_char(o, '"');
 }
 
@@ -177,7 +177,11 @@ static _Bool put_entry(struct kda_out *o, const struct kda_object_entry *entry, 
     if (!first)
         kda_out_char(o, ',');
     if (!array) {
-        kda_out_utf8(o, entry->name.at, entry->name.size);
+        /* A name ends at its NUL, if it has one: many readers do not take one in a key. */
+        size_t bytes = 0;
+        while (bytes < entry->name.size && entry->name.at[bytes] != 0)
+            bytes++;
+        kda_out_utf8(o, entry->name.at, bytes);
         kda_out_need(o, 1);
         kda_out_char(o, ':');
     }

@@ -2,7 +2,8 @@
  * kda_jsonl.h - a record becomes one JSON line in the caller's buffer.
  *
  * The line is what docs/events.md says, to the byte. No memory is taken, no C library is needed,
- * nothing is kept between calls except the floor in the caller's struct kda_clock.
+ * nothing is kept between calls except in the caller's struct kda_clock, which one thread at a time
+ * uses.
  */
 #ifndef KDA_JSONL_H
 #define KDA_JSONL_H
@@ -22,6 +23,9 @@ struct kda_clock {
     uint64_t frequency; /* counter ticks per second; 10,000,000 with counter == utc is identity */
     uint64_t utc_floor; /* the latest time written; events in order are never before it */
     _Bool in_order;     /* events come in the order of a log: raise and keep the floor */
+    /* Date and time of day of the second that was written last; 0 at first. */
+    uint64_t second;
+    char second_text[24];
 };
 
 /* UTC of a counter reading, exact to the unit (rounded down), before or after the pair. Saturates

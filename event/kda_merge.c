@@ -61,29 +61,35 @@ static void read_heads(struct kda_ring *ring)
     }
 }
 
+#define NOBODY UINT32_MAX
+
 /* --- equal times ----------------------------------------------------------------------------- */
 
 /* A counter of 10 MHz gives two pushes of one thread the same time. Where one of them was spilled
- * they lie in two shards; the spilled one holds the head of its home shard when that refused it,
- * and so tells which of them came first. */
+ * they lie in two shards. The spilled one tells where its home shard stood before and after it: a
+ * record of that home is either clearly before it, or clearly behind, or was pushed by someone else
+ * meanwhile. What is clear is the order in which the records were reserved, so it has no circles.
+ */
 
 static uint32_t home_of(const struct kda_ring *ring, const struct kda_event *event)
 {
     return event->cpu & ring->shard_mask;
 }
 
-/* True if the record at `pos` of shard `s` came before `event` (at position `at`), by home. */
+/* True if `other`, at position `pos`, was reserved before `event`, at `at`, and both are of one
+ * home, one of them spilled. */
 static _Bool came_before(const struct kda_ring *ring, uint64_t pos, const struct kda_event *other,
                          uint64_t at, const struct kda_event *event)
 {
     if (home_of(ring, other) != home_of(ring, event))
         return 0;
     if (event->flags & KDA_EVENT_SPILLED)
-        return !(other->flags & KDA_EVENT_SPILLED) && before(pos, event->id);
-    return (other->flags & KDA_EVENT_SPILLED) && !before(at, other->id);
+        return !(other->flags & KDA_EVENT_SPILLED) && ring_before_refused(pos, event->id);
+    return (other->flags & KDA_EVENT_SPILLED) && ring_after_reserved(at, other->id);
 }
 
-/* True if no record of the same home and time waits in the other shard it can be in. */
+/* True if no record of the same home and time waits in the other shard it can be in. False also
+ * where that cannot be known because one is busy there. */
 static _Bool may_go_first(const struct kda_ring *ring, uint32_t s)
 {
     const struct ring_front *mine = &ring->merge.front[s];
@@ -97,7 +103,7 @@ static _Bool may_go_first(const struct kda_ring *ring, uint32_t s)
     while (before(pos, theirs->lim2)) {
         uint32_t state = kda_load32_acquire(ring_word(ring, &ring->shards[other], pos));
         if (!(state & RING_COMMITTED))
-            return 1;
+            return 0;
         if (!(state & RING_PAD)) {
             const struct kda_event *next = ring_event(ring, &ring->shards[other], pos);
             if (next->time > mine->time)
@@ -110,6 +116,7 @@ static _Bool may_go_first(const struct kda_ring *ring, uint32_t s)
     return 1;
 }
 
+/* NOBODY: not to be known before a busy record is finished. */
 static uint32_t first_of_equals(const struct kda_ring *ring, uint32_t best)
 {
     uint64_t time = ring->merge.front[best].time;
@@ -118,18 +125,35 @@ static uint32_t first_of_equals(const struct kda_ring *ring, uint32_t best)
         if (front->state == FRONT_READY && front->time == time && may_go_first(ring, s))
             return s;
     }
-    return best;
+    return NOBODY;
 }
 
 /* --- choosing -------------------------------------------------------------------------------- */
-
-#define NOBODY UINT32_MAX
 
 struct choice {
     uint32_t shard; /* NOBODY: none */
     _Bool held;     /* a busy record holds all back */
     _Bool relaxed;  /* a busy record was passed over */
 };
+
+/* Past the deadline equal times are taken as they come. */
+static void order_equals(struct kda_ring *ring, struct choice *choice)
+{
+    struct ring_merge *merge = &ring->merge;
+    uint32_t first = first_of_equals(ring, choice->shard);
+    if (first != NOBODY) {
+        choice->shard = first;
+        merge->unsure_since = 0;
+        return;
+    }
+    uint64_t time = now(ring);
+    if (merge->unsure_since == 0)
+        merge->unsure_since = time;
+    if (time - merge->unsure_since <= merge->stall_ticks)
+        *choice = (struct choice){NOBODY, 1, 0};
+    else
+        choice->relaxed = 1;
+}
 
 /* The oldest record that is compared. A busy one could be older than all of them; after the
  * deadline its shard is left alone, never skipped. */
@@ -144,8 +168,7 @@ static struct choice choose(struct kda_ring *ring)
             load_front(ring, s);
             if (front->state == FRONT_BUSY) {
                 if (now(ring) - front->busy_since <= ring->merge.stall_ticks) {
-                    choice.held = 1;
-                    return choice;
+                    return (struct choice){NOBODY, 1, 0};
                 }
                 choice.relaxed = 1;
             }
@@ -160,7 +183,7 @@ static struct choice choose(struct kda_ring *ring)
         }
     }
     if (KDA_UNLIKELY(equals != 0))
-        choice.shard = first_of_equals(ring, choice.shard);
+        order_equals(ring, &choice);
     return choice;
 }
 
@@ -214,6 +237,7 @@ static void hand_out(struct kda_ring *ring, const struct choice *choice, struct 
         record->flags |= KDA_EVENT_RELAXED;
     }
     merge->last_time = record->time;
+    merge->unsure_since = 0;
     merge->handed = choice->shard;
     merge->has_handed = 1;
     kda_store64_release(&ring->popped, ring->popped + 1);

@@ -12,10 +12,10 @@ void kda_out_begin(struct kda_out *o, char *buffer, size_t capacity)
 {
     o->buffer = buffer;
     o->capacity = capacity;
-    o->at = buffer;
-    o->end = buffer + capacity;
     o->done = 0;
-    o->in_scratch = 0;
+    o->in_scratch = capacity == 0; /* there may be no buffer to point into */
+    o->at = capacity ? buffer : o->scratch;
+    o->end = capacity ? buffer + capacity : o->scratch + sizeof o->scratch;
 }
 
 static void move_scratch(struct kda_out *o)
@@ -59,32 +59,47 @@ void kda_out_two(struct kda_out *o, unsigned value)
     o->at += 2;
 }
 
+static unsigned decimal_digits(uint64_t value)
+{
+    unsigned digits = 1;
+    for (;;) {
+        if (value < 10)
+            return digits;
+        if (value < 100)
+            return digits + 1;
+        if (value < 1000)
+            return digits + 2;
+        if (value < 10000)
+            return digits + 3;
+        value /= 10000;
+        digits += 4;
+    }
+}
+
 void kda_out_decimal(struct kda_out *o, uint64_t value)
 {
-    char text[KDA_DECIMAL_BYTES];
-    size_t at = sizeof text;
+    unsigned digits = decimal_digits(value);
+    char *at = o->at + digits;
+    o->at = at;
     while (value >= 100) {
         at -= 2;
-        kda_copy(&text[at], &two_digits[2 * (value % 100)], 2);
+        kda_copy(at, &two_digits[2 * (value % 100)], 2);
         value /= 100;
     }
-    if (value >= 10) {
-        at -= 2;
-        kda_copy(&text[at], &two_digits[2 * value], 2);
-    } else {
-        text[--at] = (char)('0' + value);
-    }
-    size_t bytes = sizeof text - at;
-    kda_copy(o->at, &text[at], bytes);
-    o->at += bytes;
+    if (value >= 10)
+        kda_copy(at - 2, &two_digits[2 * value], 2);
+    else
+        at[-1] = (char)('0' + value);
 }
 
 void kda_out_hex(struct kda_out *o, uint64_t value, unsigned digits)
 {
-    while (digits < KDA_HEX_BYTES && value >> (4 * digits) != 0)
-        digits++;
-    for (unsigned i = digits; i-- > 0;)
-        kda_out_char(o, hex_digits[value >> (4 * i) & 0xF]);
+    unsigned needed = value ? (67u - (unsigned)__builtin_clzll(value)) / 4 : 1;
+    if (needed < digits)
+        needed = digits;
+    for (char *at = o->at + needed; at > o->at; value >>= 4)
+        *--at = hex_digits[value & 0xF];
+    o->at += needed;
 }
 
 void kda_out_binary(struct kda_out *o, const uint8_t *at, size_t bytes)
@@ -139,8 +154,8 @@ static void put_code_point(struct kda_out *o, uint32_t c)
     kda_out_char(o, (char)(0x80 | (c & 0x3F)));
 }
 
-/* The character at `at`; returns its bytes. */
-static size_t put_unit(struct kda_out *o, const uint8_t *at, const uint8_t *end)
+/* The character at `at`, which is not plain; returns its bytes. */
+static size_t put_special(struct kda_out *o, const uint8_t *at, const uint8_t *end)
 {
     uint32_t c = kda_read16(at);
     kda_out_need(o, CHARACTER_BYTES);
@@ -161,35 +176,65 @@ static size_t put_unit(struct kda_out *o, const uint8_t *at, const uint8_t *end)
     return 4;
 }
 
+/* 1 where the unit is written as it is. */
+static const uint8_t plain_unit[128] = {
+    [' '] = 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    1,         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    1,         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    1,         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+static void put_units(struct kda_out *o, const uint8_t *at, const uint8_t *end)
+{
+    while (at < end) {
+        uint32_t c = kda_read16(at);
+        if (c < 0x80 && plain_unit[c]) {
+            kda_out_need(o, 1);
+            kda_out_char(o, (char)c);
+            at += 2;
+        } else {
+            at += put_special(o, at, end);
+        }
+    }
+}
+
 #ifdef KDA_HAVE_SSE2
+/* Bit n is set where unit n of eight is not plain. */
+static inline unsigned special_units(__m128i units)
+{
+    const __m128i space = _mm_set1_epi16(0x20);
+    const __m128i span = _mm_set1_epi16(0x7F - 0x20);
+    __m128i over = _mm_subs_epu16(_mm_sub_epi16(units, space), span);
+    __m128i plain = _mm_cmpeq_epi16(over, _mm_setzero_si128());
+    __m128i escape = _mm_or_si128(_mm_cmpeq_epi16(units, _mm_set1_epi16('"')),
+                                  _mm_cmpeq_epi16(units, _mm_set1_epi16('\\')));
+    plain = _mm_andnot_si128(escape, plain);
+    return ~(unsigned)_mm_movemask_epi8(_mm_packs_epi16(plain, plain)) & 0xFFu;
+}
+
 /* Eight units at a time up to the next one that is not plain; paths have a backslash every eight
  * to ten units, so wider steps gain nothing. Returns where less than eight units are left. */
 static const uint8_t *put_vectors(struct kda_out *o, const uint8_t *at, const uint8_t *end)
 {
-    const __m128i space = _mm_set1_epi16(0x20);
-    const __m128i span = _mm_set1_epi16(0x7F - 0x20);
-    const __m128i quote = _mm_set1_epi16('"');
-    const __m128i backslash = _mm_set1_epi16('\\');
     while (end - at >= 16) {
         __m128i units = _mm_loadu_si128((const __m128i *)(const void *)at);
-        __m128i over = _mm_subs_epu16(_mm_sub_epi16(units, space), span);
-        __m128i plain = _mm_cmpeq_epi16(over, _mm_setzero_si128());
-        __m128i escape =
-            _mm_or_si128(_mm_cmpeq_epi16(units, quote), _mm_cmpeq_epi16(units, backslash));
-        plain = _mm_andnot_si128(escape, plain);
-        unsigned special = ~(unsigned)_mm_movemask_epi8(_mm_packs_epi16(plain, plain)) & 0xFFu;
-        kda_out_need(o, 8);
+        unsigned special = special_units(units);
+        kda_out_need(o, 10);
         _mm_storel_epi64((__m128i *)(void *)o->at, _mm_packus_epi16(units, units));
         if (special == 0) {
             o->at += 8;
             at += 16;
             continue;
         }
-        unsigned count = (unsigned)__builtin_ctz(special);
-        o->at += count;
-        at += 2 * count;
+        unsigned plain = (unsigned)__builtin_ctz(special);
+        o->at += plain;
+        at += 2 * plain;
+        if (KDA_LIKELY(kda_read16(at) == '\\')) {
+            kda_out_literal(o, "\\\\");
+            at += 2;
+            continue;
+        }
         do {
-            at += put_unit(o, at, end);
+            at += put_special(o, at, end);
         } while (at < end && kda_read16(at) >= 0x80);
     }
     return at;
@@ -205,8 +250,7 @@ void kda_out_utf16(struct kda_out *o, const uint8_t *at, size_t bytes)
     if (o->vectors)
         at = put_vectors(o, at, end);
 #endif
-    while (at < end)
-        at += put_unit(o, at, end);
+    put_units(o, at, end);
     kda_out_need(o, 1);
     kda_out_char(o, '"');
 }

@@ -51,6 +51,12 @@ static inline void kda_out_name(struct kda_out *o, const char *name)
         *o->at++ = *name++;
 }
 
+static inline void kda_out_named(struct kda_out *o, const struct kda_name *name)
+{
+    kda_copy(o->at, name->text, KDA_NAME_BYTES);
+    o->at += name->size;
+}
+
 #define KDA_DECIMAL_BYTES 20u
 #define KDA_HEX_BYTES 16u
 

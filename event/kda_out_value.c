@@ -82,11 +82,9 @@ static unsigned month_of(unsigned *day, _Bool leap)
     return month + 1;
 }
 
-/* Date and time of day; KDA_TIME_BYTES of room are there. */
-static void put_time(struct kda_out *o, uint64_t utc)
+/* `2026-11-29T21:04:05.`; KDA_TIME_BYTES of room are there. */
+static void put_second(struct kda_out *o, uint64_t seconds)
 {
-    uint64_t seconds = utc / UNITS_PER_SECOND;
-    unsigned units = (unsigned)(utc % UNITS_PER_SECOND);
     unsigned days = (unsigned)(seconds / SECONDS_PER_DAY);
     unsigned second = (unsigned)(seconds % SECONDS_PER_DAY);
     unsigned year = 1601 + 400 * (days / DAYS_400);
@@ -114,6 +112,10 @@ static void put_time(struct kda_out *o, uint64_t utc)
     kda_out_char(o, ':');
     kda_out_two(o, second % 60);
     kda_out_char(o, '.');
+}
+
+static void put_fraction(struct kda_out *o, unsigned units)
+{
     kda_out_two(o, units / 100000);
     kda_out_two(o, units / 1000 % 100);
     kda_out_two(o, units / 10 % 100);
@@ -125,15 +127,32 @@ size_t kda_jsonl_time(uint64_t utc, char buffer[KDA_TIME_BYTES])
 {
     struct kda_out o;
     kda_out_begin(&o, buffer, KDA_TIME_BYTES);
-    put_time(&o, utc);
+    put_second(&o, utc / UNITS_PER_SECOND);
+    put_fraction(&o, (unsigned)(utc % UNITS_PER_SECOND));
     return kda_out_end(&o);
 }
 
+#define SECOND_BYTES 20u /* of a year with four digits */
+
+/* Most events are of the second of the one before; its text is kept. */
 void kda_out_time(struct kda_out *o, uint64_t utc)
 {
-    kda_out_need(o, KDA_TIME_BYTES + 2);
+    uint64_t seconds = utc / UNITS_PER_SECOND;
+    struct kda_clock *clock = o->clock;
+    kda_out_need(o, KDA_TIME_BYTES + 8);
     kda_out_char(o, '"');
-    put_time(o, utc);
+    if (KDA_LIKELY(clock->second == seconds && seconds != 0)) {
+        kda_copy(o->at, clock->second_text, sizeof clock->second_text);
+        o->at += SECOND_BYTES;
+    } else {
+        char *start = o->at;
+        put_second(o, seconds);
+        if (o->at == start + SECOND_BYTES) {
+            clock->second = seconds;
+            kda_copy(clock->second_text, start, SECOND_BYTES);
+        }
+    }
+    put_fraction(o, (unsigned)(utc % UNITS_PER_SECOND));
     kda_out_char(o, '"');
 }
 

@@ -141,6 +141,8 @@ static void commit(const struct kda_ring *ring, struct ring_shard *shard, uint64
 {
     struct kda_event *to = ring_event(ring, shard, position);
     uint32_t bytes = event->size;
+    /* Before the copy: a locked instruction behind it would wait until every line has arrived. */
+    kda_add64_relaxed(&shard->accepted[event->kind], 1);
     kda_copy((uint8_t *)to + offsetof(struct kda_event, kind),
              (const uint8_t *)event + offsetof(struct kda_event, kind),
              bytes - offsetof(struct kda_event, kind));
@@ -148,9 +150,10 @@ static void commit(const struct kda_ring *ring, struct ring_shard *shard, uint64
     to->cpu = (uint16_t)stamp->cpu;
     to->flags =
         (uint8_t)((event->flags & ~(KDA_EVENT_SPILLED | KDA_EVENT_RELAXED | KDA_EVENT_NO_TIME)) |
-                  (stamp->spilled ? KDA_EVENT_SPILLED : 0u));
-    to->id = stamp->home_head;
-    kda_add64_relaxed(&shard->accepted[event->kind], 1);
+                  (stamp->home ? KDA_EVENT_SPILLED : 0u));
+    /* Both ends of the time in which this push was under way, in positions of its home shard. */
+    to->id =
+        stamp->home ? ring_window(stamp->home_head, kda_load64_ordered(&stamp->home->head)) : 0;
     kda_store32_release(&to->size, RING_COMMITTED | bytes);
 }
 
@@ -185,12 +188,11 @@ unsigned kda_ring_push(struct kda_ring *ring, const struct kda_event *event)
     uint64_t position = 0;
     uint64_t used = 0;
     if (KDA_UNLIKELY(!reserve(ring, shard, event->size, limit, &position, &used))) {
-        struct ring_shard *home_shard = shard;
-        stamp.spilled = 1;
+        stamp.home = shard;
         stamp.home_head = position;
         shard = &ring->shards[(home + 1) & ring->shard_mask];
-        if (shard == home_shard || !reserve(ring, shard, event->size, limit, &position, &used)) {
-            count_loss(home_shard, event->kind, event->size, KDA_LOSS_RING_FULL, stamp.time);
+        if (shard == stamp.home || !reserve(ring, shard, event->size, limit, &position, &used)) {
+            count_loss(stamp.home, event->kind, event->size, KDA_LOSS_RING_FULL, stamp.time);
             return KDA_PUSH_FULL;
         }
     }

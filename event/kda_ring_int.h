@@ -59,7 +59,8 @@ struct ring_merge {
     uint64_t last_time;  /* of the last event handed out */
     uint64_t empty_time; /* read before the heads that said: empty */
     uint64_t stall_ticks;
-    uint32_t handed; /* shard of the record handed out */
+    uint64_t unsure_since; /* equal times that cannot be ordered yet; 0: none */
+    uint32_t handed;       /* shard of the record handed out */
     _Bool has_handed;
     struct ring_front front[KDA_RING_MAX_SHARDS];
     /* What kda_ring_take_loss has told, by reason. */
@@ -91,9 +92,27 @@ struct kda_ring {
 struct push_stamp {
     uint64_t time;
     uint32_t cpu;
-    _Bool spilled;
-    uint64_t home_head; /* spilled: head of the home shard when it refused */
+    struct ring_shard *home; /* spilled: the shard that refused, else NULL */
+    uint64_t home_head;      /* spilled: its head when it refused */
 };
+
+/* A spilled record keeps two heads of its home shard in `id` until it leaves: when that refused it,
+ * and after it was reserved elsewhere. 32 bits of 8-byte units are enough to compare positions that
+ * are less than 16 GiB apart. */
+static inline uint64_t ring_window(uint64_t refused, uint64_t reserved)
+{
+    return refused / 8 << 32 | (reserved / 8 & UINT32_MAX);
+}
+
+static inline _Bool ring_before_refused(uint64_t position, uint64_t window)
+{
+    return (int32_t)((uint32_t)(position / 8) - (uint32_t)(window >> 32)) < 0;
+}
+
+static inline _Bool ring_after_reserved(uint64_t position, uint64_t window)
+{
+    return (int32_t)((uint32_t)(position / 8) - (uint32_t)window) >= 0;
+}
 
 static inline uint8_t *ring_at(const struct kda_ring *ring, const struct ring_shard *shard,
                                uint64_t position)

@@ -3,13 +3,14 @@
 
 Usage: run.py [--build DIR] [--jobs N] [--only PART] [--fuzz-seconds N]
 
-Parts: style, headers, unit (gcc, clang, and AddressSanitizer with fault injection), integration,
-fuzz. Each part builds what it needs.
+Parts: style, headers, models, unit (gcc, clang, AddressSanitizer with fault injection, and
+ThreadSanitizer for the ring), integration, fuzz. Each part builds what it needs.
 """
 import argparse
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -57,7 +58,7 @@ def style(tally, _):
     say("style")
     check(tally, "include direction", ["python3", "tools/check_includes.py", "."])
     check(tally, "style rules", ["python3", "tools/check_style.py", "."])
-    files = [f for pattern in ("include/kda/*.h", "lib/**/*.[ch]", "cli/*.[ch]", "tests/**/*.[ch]")
+    files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]", "cli/*.[ch]", "tests/**/*.[ch]")
              for f in glob.glob(os.path.join(ROOT, pattern), recursive=True)
              if not f.endswith("_data.c")]
     formatter = "clang-format-14"
@@ -74,13 +75,31 @@ def headers(tally, _):
                "-x", "c", header])
 
 
-def build(tally, options, name, extra):
+def models(tally, options):
+    """Spin models: each file says on its first lines how large it is and what must come out."""
+    spin = shutil.which("spin")
+    if not spin:
+        tally.skip("models", "spin is not installed")
+        return
+    say("models")
+    for model in sorted(glob.glob(os.path.join(ROOT, "tests/models/*.pml"))):
+        result = run([sys.executable, "tests/models/check.py", model,
+                      os.path.join(options.build, "models")])
+        print(result.stdout, end="", flush=True)
+        if result.returncode == 0:
+            tally.ok()
+        else:
+            tally.fail("model %s" % os.path.basename(model), result.stdout)
+
+
+def build(tally, options, name, extra, targets=()):
     folder = os.path.join(options.build, name)
     say("build %s" % name)
     args = ["cmake", "-S", ".", "-B", folder] + extra
     result = run(args)
     if result.returncode == 0:
-        result = run(["cmake", "--build", folder, "-j", str(options.jobs)])
+        result = run(["cmake", "--build", folder, "-j", str(options.jobs)] +
+                     (["--target"] + list(targets) if targets else []))
     if result.returncode != 0:
         tally.fail("build %s" % name, result.stdout[-6000:])
         return None
@@ -180,7 +199,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", choices=["style", "unit", "integration", "fuzz"])
+    parser.add_argument("--only", choices=["style", "models", "unit", "integration", "fuzz"])
     parser.add_argument("--pattern", default="test_*.py")
     parser.add_argument("--fuzz-seconds", type=int, default=5)
     parser.add_argument("--fuzz-max-len", type=int, default=400000)
@@ -193,6 +212,8 @@ def main():
     if wanted("style"):
         style(tally, options)
         headers(tally, options)
+    if wanted("models"):
+        models(tally, options)
     if wanted("unit") or wanted("integration"):
         gcc = build(tally, options, "gcc", ["-DCMAKE_C_COMPILER=gcc"])
         if gcc and wanted("unit"):
@@ -207,6 +228,10 @@ def main():
                                               "-DKDA_FAULTS=ON"])
         if asan:
             unit(tally, options, asan, "sanitizers, faults")
+        ring = ["test_event_ring", "test_event_ring_threads"]
+        tsan = build(tally, options, "tsan", ["-DCMAKE_C_COMPILER=clang", "-DKDA_TSAN=ON"], ring)
+        if tsan:
+            unit(tally, options, tsan, "threads")
     if wanted("fuzz"):
         folder = build(tally, options, "fuzzers",
                        ["-DCMAKE_C_COMPILER=clang", "-DKDA_SANITIZE=ON", "-DKDA_FUZZ=ON",

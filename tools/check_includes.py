@@ -27,6 +27,10 @@ C_LIBRARY = {"assert.h", "ctype.h", "inttypes.h", "limits.h", "stdarg.h", "stdbo
 OS_FILES = {"lib/base/file.c": "files", "lib/base/os.c": "folders, environment, renaming",
             "cli/term.c": "terminal, signals"}
 
+# The contract: what a freestanding compiler has, its own files, and vectors in one of them.
+EVENT_HEADERS = {"stddef.h", "stdint.h", "stdatomic.h"}
+EVENT_EXTRA = {"event/kda_out.c": {"emmintrin.h"}}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -85,6 +89,19 @@ def check_cli(root, problems):
                     path, number, target))
 
 
+def check_event(root, problems):
+    folder = os.path.join(root, "event")
+    files = set(os.listdir(folder))
+    for name in sorted(files):
+        path = "event/" + name
+        for number, system, target in includes(os.path.join(folder, name)):
+            ok = target in EVENT_HEADERS or target in EVENT_EXTRA.get(path, ()) if system else (
+                target in files)
+            if not ok:
+                problems.append("%s:%d: event/ knows no operating system and no library: %s" % (
+                    path, number, target))
+
+
 def check_public(root, problems):
     for name in sorted(os.listdir(os.path.join(root, "include/kda"))):
         for number, system, target in includes(os.path.join(root, "include/kda", name)):
@@ -101,6 +118,7 @@ def main():
     check_lib(root, problems, third)
     check_cli(root, problems)
     check_public(root, problems)
+    check_event(root, problems)
     for header, paths in sorted(third.items()):
         if len(paths) > 1:
             problems.append("<%s> is included by %s; one file only" % (header,

@@ -21,7 +21,7 @@ FUNCTION_END = re.compile(r"^}")
 
 
 def c_files(root):
-    for top in ("include", "lib", "cli", "tests"):
+    for top in ("event", "include", "lib", "cli", "tools", "tests"):
         for folder, dirs, names in os.walk(os.path.join(root, top)):
             dirs.sort()
             for name in sorted(names):
@@ -66,7 +66,8 @@ def check(root, path, problems):
     for number, line in enumerate(code.split("\n"), 1):
         for name in CALL.findall(line):
             allocator = name in ALLOCATORS
-            if not allocator or (path.startswith("lib/") and path != "lib/base/alloc.c"):
+            if not allocator or (path.startswith(("lib/", "event/")) and
+                                 path != "lib/base/alloc.c"):
                 problems.append("%s:%d: %s is banned" % (path, number, name))
         if re.match(r"\s*typedef\s+struct\b", line):
             problems.append("%s:%d: no struct typedefs" % (path, number))

@@ -145,9 +145,9 @@ static void print_names(const char *title, enum kda_type type, uint64_t most)
     printf("* %s:", title);
     const char *between = " ";
     for (uint64_t value = 0; value <= most; value++) {
-        const char *name = kda_value_name(type, value);
+        const struct kda_name *name = kda_value_name(type, value);
         if (name) {
-            printf("%s%llu `%s`", between, (unsigned long long)value, name);
+            printf("%s%llu `%s`", between, (unsigned long long)value, name->text);
             between = ", ";
         }
     }

@@ -6,7 +6,7 @@ set -eu
 build="gcc libc6-dev make cmake pkg-config liblzma-dev libjansson-dev libcurl4-openssl-dev libarchive-dev"
 case "${1:-}" in
 demo) packages="$build" ;;
-check) packages="$build clang lld llvm libclang-rt-dev clang-format python3 xz-utils git libcmocka-dev" ;;
+check) packages="$build clang lld llvm libclang-rt-dev clang-format python3 xz-utils git libcmocka-dev spin libck-dev liburcu-dev" ;;
 *) echo "usage: $0 demo|check" >&2; exit 2 ;;
 esac
 

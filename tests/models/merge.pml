@@ -1,0 +1,193 @@
+/*
+ * Two shards merged by time. A thread's records never overtake each other, whichever shard they go
+ * to: it may change its CPU before each push (MIGRATE), or stay and be refused by its own shard and
+ * spill (default) while the clock stands still for as long as it likes (equal times).
+ *
+ * run: migration MIGRATE => ok
+ * run: one_pass MIGRATE ONE_PASS => error
+ * run: spill_equal_times => ok
+ * run: spill_same_home SAME_HOME => ok
+ * run: spill_without_rule NO_RULE => error
+ * run: spill_by_refusal_only SAME_HOME RESERVED=refused => error
+ * run: busy_between BUSY_IGNORED => error
+ * run: busy_passed_over MIGRATE PASS_BUSY => error
+ */
+#ifndef RESERVED
+#define RESERVED reserved
+#endif
+#define THREADS 2
+#define EACH 2
+#define ROOM 4
+
+typedef shard_t {
+    byte head;
+    bool committed[ROOM];
+    byte time[ROOM];
+    byte owner[ROOM];
+    byte number[ROOM];
+    bool spilled[ROOM];
+    byte home[ROOM];
+    byte refused[ROOM];
+    byte reserved[ROOM];
+};
+shard_t shard[2];
+byte clock = 1;
+byte finished;
+
+proctype producer(byte me; byte mine)
+{
+    byte n, s, t, p, h;
+    bool spill;
+    do
+    :: n == EACH -> break
+    :: else ->
+        s = mine;
+        spill = false;
+        h = 0;
+#ifdef MIGRATE
+        if
+        :: s = 0
+        :: s = 1
+        fi;
+        atomic { clock++; t = clock };
+#else
+        if
+        :: atomic { clock++ }
+        :: skip
+        fi;
+        t = clock;
+        if
+        :: skip
+        :: h = shard[mine].head; spill = true; s = 1 - mine
+        fi;
+#endif
+        atomic {
+            p = shard[s].head;
+            shard[s].head++;
+            shard[s].owner[p] = me;
+            shard[s].number[p] = n;
+            shard[s].time[p] = t;
+            shard[s].spilled[p] = spill;
+            shard[s].home[p] = mine;
+            shard[s].refused[p] = h
+        };
+        if
+        :: spill -> shard[s].reserved[p] = shard[mine].head
+        :: else
+        fi;
+        shard[s].committed[p] = true;
+        n++
+    od;
+    atomic { finished++ }
+}
+
+byte pos[2], lim[2], lim2[2], next[THREADS];
+
+/* may = the front of shard s may go before an equal front of the other shard. */
+inline may_go_first(s)
+{
+    may = true;
+    q = pos[1 - s];
+    do
+#ifndef BUSY_IGNORED
+    :: may && q < lim2[1 - s] && !shard[1 - s].committed[q] -> may = false; unsure = true
+#endif
+    :: may && q < lim2[1 - s] && shard[1 - s].committed[q] &&
+       shard[1 - s].time[q] <= shard[s].time[pos[s]] ->
+        if
+        :: shard[1 - s].home[q] == shard[s].home[pos[s]] ->
+            if
+            :: shard[s].spilled[pos[s]] && !shard[1 - s].spilled[q] &&
+               q < shard[s].refused[pos[s]] -> may = false
+            :: !shard[s].spilled[pos[s]] && shard[1 - s].spilled[q] &&
+               pos[s] >= shard[1 - s].RESERVED[q] -> may = false
+            :: else
+            fi
+        :: else
+        fi;
+        q++
+    :: else -> break
+    od;
+    q = 0
+}
+
+proctype consumer()
+{
+    byte s, best, out, q;
+    bool held, may, unsure;
+    do
+    :: out == THREADS * EACH -> break
+    :: else ->
+        /* Only what can be read by others in between is not atomic: the heads and the words. */
+        lim[0] = shard[0].head;
+        lim[1] = shard[1].head;
+#ifdef ONE_PASS
+        atomic { lim2[0] = lim[0]; lim2[1] = lim[1] };
+#else
+        lim2[0] = shard[0].head;
+        lim2[1] = shard[1].head;
+#endif
+        do
+        :: atomic {
+            held = false;
+            best = 2;
+            s = 0;
+            do
+            :: s == 2 -> break
+            :: else ->
+                if
+                :: pos[s] < lim2[s] && !shard[s].committed[pos[s]] ->
+#ifndef PASS_BUSY
+                    held = true
+#else
+                    skip
+#endif
+                :: pos[s] < lim2[s] && shard[s].committed[pos[s]] ->
+                    if
+                    :: best == 2 -> best = s
+                    :: best != 2 && shard[s].time[pos[s]] < shard[best].time[pos[best]] -> best = s
+#ifndef NO_RULE
+                    :: best != 2 && shard[s].time[pos[s]] == shard[best].time[pos[best]] ->
+                        unsure = false;
+                        may_go_first(best);
+                        if
+                        :: may
+                        :: else ->
+                            best = s;
+                            may_go_first(best);
+                            assert(may || unsure);      /* there is no circle */
+                            held = held || !may
+                        fi
+#endif
+                    :: else
+                    fi
+                :: else
+                fi;
+                s++
+            od;
+            s = 0;
+            if
+            :: !held && best != 2 && pos[best] < lim[best] ->
+                assert(shard[best].number[pos[best]] == next[shard[best].owner[pos[best]]]);
+                next[shard[best].owner[pos[best]]]++;
+                pos[best]++;
+                out++
+            :: else -> break
+            fi
+            }
+        od
+    od
+}
+
+init
+{
+    atomic {
+        run producer(0, 0);
+#ifdef SAME_HOME
+        run producer(1, 0);
+#else
+        run producer(1, 1);
+#endif
+        run consumer()
+    }
+}
