@@ -36,7 +36,7 @@ typedef struct _KDA_WRITER {
 
     KDA_LOG_FILE File;
     struct kda_clock Clock;
-    struct kda_clock NextClock; /* for events after NextClock.counter */
+    struct kda_clock NextClock; /* for events from NextClock.counter on */
     BOOLEAN ClockChanges;
 
     PCHAR Batch;
@@ -93,7 +93,7 @@ static VOID KdapTakeClock(KDA_WRITER *writer, ULONGLONG now)
 /* Events from before the new pair was taken keep the old one. */
 static VOID KdapUseClock(KDA_WRITER *writer, ULONGLONG time)
 {
-    if (!writer->ClockChanges || time <= writer->NextClock.counter)
+    if (!writer->ClockChanges || time < writer->NextClock.counter)
         return;
     writer->NextClock.utc_floor = writer->Clock.utc_floor;
     writer->Clock = writer->NextClock;
