@@ -12,6 +12,7 @@
 
 #include "kda/error.h"
 #include "kda/etw.h"
+#include "kda/fit.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
 #include "kda/log.h"
@@ -115,6 +116,8 @@ struct cli {
     struct kda_image *image;
     struct kda_kernel *kernel;
     struct kda_etw *etw;
+    struct kda_fit *fit; /* NULL where symbols were found */
+    bool no_fit;         /* the command is about symbols: a fitted layout is no answer */
     struct kda_report *report;
     struct cli_output output;
     struct cli_progress progress;

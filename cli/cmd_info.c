@@ -63,6 +63,7 @@ int cli_run_info(struct cli *cli)
         const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
         facts.kernel = kda_kernel_info(cli->kernel);
         facts.symbols = symbols ? kda_symbols_info(symbols) : NULL;
+        facts.fit = cli->fit;
         facts.gaps = gaps->count + gaps->dropped;
     }
     int opened = cli_open_report(cli);

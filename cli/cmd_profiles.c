@@ -223,6 +223,7 @@ int cli_run_symbols_export(struct cli *cli)
     if (word && kda_symbols_parse_key(word, &id)) {
         rows.only = &id;
     } else if (word) {
+        cli->no_fit = true;
         int code = cli_open_all(cli);
         if (code != CLI_DONE)
             return code;

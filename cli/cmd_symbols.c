@@ -138,6 +138,7 @@ int cli_run_symbols(struct cli *cli)
         if (code == CLI_DONE)
             keep(cli, path);
     } else {
+        cli->no_fit = true;
         code = cli_load_symbols(cli, &err);
         const struct kda_symbols *found = kda_kernel_symbols(cli->kernel);
         symbols.found = found ? kda_symbols_info(found) : NULL;

@@ -47,8 +47,8 @@ const struct cli_command cli_commands[] = {
      "The files of a log may be named in any order.",
      CLI_GROUP_OUTPUT | CLI_GROUP_EVENTS, 2, CLI_MANY, cli_run_log},
     {"verify", "FILE...", "whether a log of the sensor is complete: its account, ids and times",
-     "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4: the\n"
-     "log has no end or no beginning, and what is there holds. -v lists the totals of each kind.",
+     "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4:\n"
+     "the log has no end or no beginning, and what is there holds. -v lists totals of each kind.",
      CLI_GROUP_OUTPUT, 1, CLI_MANY, cli_run_verify},
     {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
      NULL,
@@ -66,7 +66,7 @@ const struct cli_exit_code cli_exit_codes[] = {
     {CLI_INPUT, "3",
      "the file cannot be opened, its format is not supported, or it holds no Windows kernel"},
     {CLI_INCOMPLETE, "4",
-     "done but incomplete: memory that was needed is not in the image, or parts of a log are missing"},
+     "done but incomplete: memory is missing in the image, or a part of the log; gaps are listed"},
     {CLI_SYMBOLS, "5", "kernel found, symbols missing; the file that is wanted is named"},
     {CLI_INTERNAL, "6", "the output could not be written, or an internal error"},
 };

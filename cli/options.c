@@ -20,7 +20,7 @@ const struct cli_option cli_option_table[] = {
     {"no-color", 0, 0, CLI_FLAG, CLI_GROUP_OUTPUT, AT(no_color), NULL,
      "no colours (NO_COLOR in the environment does the same)"},
     {"symbols", 0, 0, CLI_TEXT, CLI_GROUP_IMAGE, AT(symbols), "PATH",
-     "a .pdb, .json, .json.xz or .kdaprof file, a store or folder, or profile, cache, pdb, isf"},
+     "a .pdb, .json, .json.xz, .kdaprof file, a store or folder; profile, cache, pdb, isf, none"},
     {"download", 0, 0, CLI_FLAG, CLI_GROUP_IMAGE, AT(download), NULL,
      "fetch the kernel's PDB from the symbol server if nothing local fits"},
     {"cache", 0, 0, CLI_TEXT, CLI_GROUP_IMAGE, AT(cache), "DIR",
@@ -84,6 +84,10 @@ static int store(struct parser *parser, const struct cli_option *option, const c
     uint64_t number;
     if (!cli_parse_number(value, 0, &number)) {
         cli_error("--%s wants a number (decimal, or hex with 0x), not '%s'", option->name, value);
+        return CLI_USAGE;
+    }
+    if (number == 0) { /* would read as "not given" */
+        cli_error("--%s wants a number above 0", option->name);
         return CLI_USAGE;
     }
     *(uint64_t *)member(parser->options, option) = number;

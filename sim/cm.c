@@ -18,7 +18,7 @@ struct sim_node {
     bool deleted;
 };
 
-static pthread_mutex_t store_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t store_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct sim_node *buckets[BUCKETS];
 static struct sim_node *newest;
 
@@ -110,9 +110,9 @@ struct sim_node *sim_cm_find(struct sim_str path)
 {
     struct sim_node *node;
 
-    pthread_mutex_lock(&store_lock);
+    pthread_rwlock_rdlock(&store_lock);
     node = walk(path, false, NULL);
-    pthread_mutex_unlock(&store_lock);
+    pthread_rwlock_unlock(&store_lock);
     return node;
 }
 
@@ -120,9 +120,9 @@ struct sim_node *sim_cm_make(struct sim_str path, bool *is_new)
 {
     struct sim_node *node;
 
-    pthread_mutex_lock(&store_lock);
+    pthread_rwlock_wrlock(&store_lock);
     node = walk(path, true, is_new);
-    pthread_mutex_unlock(&store_lock);
+    pthread_rwlock_unlock(&store_lock);
     return node;
 }
 
@@ -146,7 +146,7 @@ int32_t sim_cm_delete(struct sim_node *node)
 {
     int32_t status = STATUS_SUCCESS;
 
-    pthread_mutex_lock(&store_lock);
+    pthread_rwlock_wrlock(&store_lock);
     if (!node || node->deleted) {
         status = STATUS_OBJECT_NAME_NOT_FOUND;
     } else if (node->children) {
@@ -158,7 +158,7 @@ int32_t sim_cm_delete(struct sim_node *node)
         if (node->parent)
             node->parent->children--;
     }
-    pthread_mutex_unlock(&store_lock);
+    pthread_rwlock_unlock(&store_lock);
     return status;
 }
 
@@ -166,7 +166,7 @@ int32_t sim_cm_rename(struct sim_node *node, struct sim_str name)
 {
     int32_t status = STATUS_SUCCESS;
 
-    pthread_mutex_lock(&store_lock);
+    pthread_rwlock_wrlock(&store_lock);
     if (!node || node->deleted) {
         status = STATUS_OBJECT_NAME_NOT_FOUND;
     } else if (child(node->parent, name)) {
@@ -177,7 +177,7 @@ int32_t sim_cm_rename(struct sim_node *node, struct sim_str name)
         sim_wide_set(&node->name, name);
         link_node(node);
     }
-    pthread_mutex_unlock(&store_lock);
+    pthread_rwlock_unlock(&store_lock);
     return status;
 }
 
@@ -197,7 +197,7 @@ void sim_cm_set(struct sim_node *node, struct sim_str name, uint32_t type, const
 {
     struct sim_value **at;
 
-    pthread_mutex_lock(&store_lock);
+    pthread_rwlock_wrlock(&store_lock);
     at = value_find(node, name);
     if (!*at) {
         *at = sim_alloc(sizeof(**at));
@@ -209,7 +209,7 @@ void sim_cm_set(struct sim_node *node, struct sim_str name, uint32_t type, const
     (*at)->type = type;
     if (size)
         memcpy((*at)->data, data, size);
-    pthread_mutex_unlock(&store_lock);
+    pthread_rwlock_unlock(&store_lock);
 }
 
 int32_t sim_cm_remove(struct sim_node *node, struct sim_str name)
@@ -217,14 +217,14 @@ int32_t sim_cm_remove(struct sim_node *node, struct sim_str name)
     struct sim_value **at;
     struct sim_value *found = NULL;
 
-    pthread_mutex_lock(&store_lock);
+    pthread_rwlock_wrlock(&store_lock);
     if (node) {
         at = value_find(node, name);
         found = *at;
         if (found)
             *at = found->next;
     }
-    pthread_mutex_unlock(&store_lock);
+    pthread_rwlock_unlock(&store_lock);
     if (!found)
         return STATUS_OBJECT_NAME_NOT_FOUND;
     value_free(found);
@@ -236,7 +236,7 @@ bool sim_cm_get(struct sim_node *node, struct sim_str name, uint32_t *type, void
 {
     const struct sim_value *value = NULL;
 
-    pthread_mutex_lock(&store_lock);
+    pthread_rwlock_rdlock(&store_lock);
     if (node)
         value = *value_find(node, name);
     if (value) {
@@ -245,7 +245,7 @@ bool sim_cm_get(struct sim_node *node, struct sim_str name, uint32_t *type, void
         if (value->size && room)
             memcpy(data, value->data, value->size < room ? value->size : room);
     }
-    pthread_mutex_unlock(&store_lock);
+    pthread_rwlock_unlock(&store_lock);
     return value != NULL;
 }
 
@@ -273,9 +273,15 @@ struct sim_key *sim_key_object(struct sim_str path, bool nameless)
     struct sim_key *key = sim_object_create(SIM_TYPE_KEY, sizeof(*key), key_destroy);
 
     sim_wide_set(&key->path, path);
-    key->node = sim_cm_find(path);
     key->nameless = nameless;
     return key;
+}
+
+struct sim_node *sim_key_node(struct sim_key *key)
+{
+    if (!key->node)
+        key->node = sim_cm_find((struct sim_str){key->path.units, key->path.count});
+    return key->node;
 }
 
 struct sim_str sim_key_name(const void *key)

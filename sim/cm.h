@@ -10,7 +10,7 @@ struct sim_node;
 
 /* Body of a key object. */
 struct sim_key {
-    struct sim_node *node; /* NULL: the key does not exist (any more) */
+    struct sim_node *node; /* NULL: not yet asked for, or there is none */
     struct sim_wide path;
     bool nameless;
 };
@@ -37,6 +37,7 @@ bool sim_cm_get(struct sim_node *node, struct sim_str name, uint32_t *type, void
 void sim_cm_clear(void);
 
 /* With one reference. */
+struct sim_node *sim_key_node(struct sim_key *key);
 struct sim_key *sim_key_object(struct sim_str path, bool nameless);
 
 /* Operations with the calls before and after them. */

@@ -28,7 +28,7 @@ NTSTATUS CmCallbackGetKeyObjectIDEx(PLARGE_INTEGER cookie, PVOID object, PULONG_
     if (key->nameless)
         return STATUS_INVALID_PARAMETER;
     if (objectId)
-        *objectId = (ULONG_PTR)key->node;
+        *objectId = (ULONG_PTR)key;
     if (!objectName)
         return STATUS_SUCCESS;
     made = sim_alloc(sizeof(*made));
@@ -112,7 +112,7 @@ NTSTATUS ZwQueryValueKey(HANDLE key, PUNICODE_STRING name, ULONG class_, PVOID i
         return STATUS_INVALID_HANDLE;
     op.key = sim_key_name(k);
     status = sim_cm_query_told(&op, k);
-    if (NT_SUCCESS(status) && !sim_cm_get(k->node, op.name, &type, out ? out->Data : NULL,
+    if (NT_SUCCESS(status) && !sim_cm_get(sim_key_node(k), op.name, &type, out ? out->Data : NULL,
                                           length > head ? length - head : 0, &size))
         status = STATUS_OBJECT_NAME_NOT_FOUND;
     sim_object_unref(k);

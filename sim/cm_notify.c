@@ -185,7 +185,7 @@ static int32_t carry_out(struct operation *o)
 
 static int32_t run_set(struct operation *o)
 {
-    if (!o->key->node)
+    if (!sim_key_node(o->key))
         o->key->node = sim_cm_make(o->op->key, NULL);
     sim_cm_set(o->key->node, o->op->name, o->op->type, o->op->data, o->op->size);
     return STATUS_SUCCESS;
@@ -237,7 +237,7 @@ int32_t sim_registry_set_value(const struct sim_registry *op)
 
 static int32_t run_delete_value(struct operation *o)
 {
-    return sim_cm_remove(o->key->node, o->op->name);
+    return sim_cm_remove(sim_key_node(o->key), o->op->name);
 }
 
 int32_t sim_registry_delete_value(const struct sim_registry *op)
@@ -272,7 +272,7 @@ static int32_t run_query(struct operation *o)
     uint32_t type;
     size_t size;
 
-    return sim_cm_get(o->key->node, o->op->name, &type, NULL, 0, &size)
+    return sim_cm_get(sim_key_node(o->key), o->op->name, &type, NULL, 0, &size)
                ? STATUS_SUCCESS
                : STATUS_OBJECT_NAME_NOT_FOUND;
 }
@@ -314,7 +314,7 @@ int32_t sim_registry_query_value(const struct sim_registry *op)
 static int32_t run_delete_key(struct operation *o)
 {
     /* A recording names keys that nothing ever made. */
-    return o->key->node ? sim_cm_delete(o->key->node) : STATUS_SUCCESS;
+    return sim_key_node(o->key) ? sim_cm_delete(o->key->node) : STATUS_SUCCESS;
 }
 
 int32_t sim_registry_delete_key(const struct sim_registry *op)
@@ -337,7 +337,7 @@ int32_t sim_registry_delete_key(const struct sim_registry *op)
 
 static int32_t run_rename(struct operation *o)
 {
-    if (!o->key->node)
+    if (!sim_key_node(o->key))
         o->key->node = sim_cm_make(o->op->key, NULL);
     return sim_cm_rename(o->key->node, o->op->name);
 }

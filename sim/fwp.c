@@ -19,8 +19,8 @@ struct session {
     struct sim_item item;
     struct session *next;
     bool dynamic;
-    bool in_transaction;
-    bool dead;
+    _Atomic bool in_transaction;
+    _Atomic bool dead;
 };
 
 struct object {
@@ -41,7 +41,7 @@ static pthread_mutex_t fwp_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct session *sessions;
 static struct object *objects;
 static struct sim_callout *callouts;
-static enum sim_bfe state;
+static _Atomic int state;
 static unsigned busy;
 static UINT32 next_callout;
 static UINT64 next_filter;
@@ -54,7 +54,7 @@ static bool same(const GUID *a, const GUID *b)
 
 void sim_fwp_boot(void)
 {
-    state = sim.options.bfe;
+    state = (int)sim.options.bfe;
     busy = 0;
     next_callout = 256;
     next_filter = 70000;
@@ -207,7 +207,15 @@ static void tell_filter(const struct object *o, ULONG type)
     sim_fwp_release(c);
 }
 
-/* Removes what the session has; `all` or only what is not committed. */
+static bool goes(const struct object *o, const struct session *session, bool all)
+{
+    if (!session)
+        return o->session && o->session->dead && o->session->dynamic;
+    return o->session == session && (all || !o->committed);
+}
+
+/* Removes what the session has: all, or only what is not committed. NULL: all that dead dynamic
+ * sessions have. */
 static void remove_objects(const struct session *session, bool all)
 {
     for (;;) {
@@ -215,7 +223,7 @@ static void remove_objects(const struct session *session, bool all)
         struct object *o;
         pthread_mutex_lock(&fwp_lock);
         at = &objects;
-        while (*at && ((*at)->session != session || (!all && (*at)->committed)))
+        while (*at && !goes(*at, session, all))
             at = &(*at)->next;
         o = *at;
         if (o) {
@@ -464,7 +472,7 @@ NTSTATUS FwpmTransactionAbort0(HANDLE engine)
 
 /* --- state of the service -------------------------------------------------------------------- */
 
-static ULONG service_state(enum sim_bfe bfe)
+static ULONG service_state(int bfe)
 {
     return bfe == SIM_BFE_RUNNING    ? FWPM_SERVICE_RUNNING
            : bfe == SIM_BFE_STARTING ? FWPM_SERVICE_START_PENDING
@@ -506,23 +514,19 @@ void sim_bfe_set(enum sim_bfe wanted)
     struct sim_call call;
 
     pthread_mutex_lock(&fwp_lock);
-    state = wanted;
-    for (struct session *s = sessions; s; s = s->next)
-        s->dead = s->dead || wanted == SIM_BFE_STOPPED;
-    pthread_mutex_unlock(&fwp_lock);
-    if (wanted == SIM_BFE_STOPPED) {
-        /* Sessions do not go while their owner may close them: only their objects do. */
-        for (struct session *s = sessions; s; s = s->next) {
-            if (s->dynamic)
-                remove_objects(s, true);
-            s->in_transaction = false;
-        }
+    state = (int)wanted;
+    for (struct session *s = sessions; s && wanted == SIM_BFE_STOPPED; s = s->next) {
+        s->dead = true;
+        s->in_transaction = false;
     }
+    pthread_mutex_unlock(&fwp_lock);
+    /* Handles do not go while their owner may close them: only their objects do. */
+    remove_objects(NULL, true);
     while ((n = sim_notify_next(&subscribers, n)) != NULL) {
         FWPM_SERVICE_STATE_CHANGE_CALLBACK0 callback =
             (FWPM_SERVICE_STATE_CHANGE_CALLBACK0)(uintptr_t)n->routine;
         sim_call_enter(&call, "filter engine state", n->routine, PASSIVE_LEVEL);
-        callback(n->context, service_state(wanted));
+        callback(n->context, service_state((int)wanted));
         sim_call_leave(&call);
     }
 }

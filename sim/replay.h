@@ -32,7 +32,8 @@
     S(HOST, "other host")                                                                          \
     S(OPERATION, "operation not recorded")                                                         \
     S(PROCESS, "no process")                                                                       \
-    S(FIELD, "field missing or malformed")
+    S(FIELD, "field missing or malformed")                                                         \
+    S(IMPOSSIBLE, "contradicts other records")
 
 enum replay_skip {
 #define S(name, text) REPLAY_SKIP_##name,
@@ -187,7 +188,8 @@ struct replay_step {
 struct replay_plan {
     struct replay_step *steps;
     size_t count, capacity;
-    uint64_t begin; /* before the first step */
+    uint64_t begin;      /* before the first step */
+    uint64_t impossible; /* records left out */
 };
 
 /* Decides who exists at the start, gives pids and orders everything. False: out of memory. */

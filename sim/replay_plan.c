@@ -10,7 +10,8 @@
  *   - inside one moment creations come first (parents before children) and ends last;
  *   - a pid has one process at a time: the old one ends before the new one begins.
  *
- * Records whose time had to change are counted.
+ * Records whose time had to change are counted, and so are those that cannot be true together with
+ * the others (two processes with one pid at a time): they are left out.
  */
 #include "replay.h"
 
@@ -309,6 +310,58 @@ void replay_ends(const struct replay_machine *machine, const struct replay_recor
 
 /* ---- the plan ---- */
 
+static bool pid_lives(const struct replay_machine *machine, const bool *alive, uint32_t pid)
+{
+    for (size_t i = 0; i < machine->process_count; i++)
+        if (alive[i] && machine->processes[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* Can it happen to those who are alive? Keeps account of them. */
+static bool is_possible(const struct replay_machine *machine, const struct replay_step *step,
+                        bool *alive)
+{
+    const struct replay_record *record =
+        step->op == REPLAY_FIRE ? &machine->records[step->index] : NULL;
+    size_t index = record ? record->process : step->index;
+    if (step->op == REPLAY_START || (record && record->type == REPLAY_PROCESS_CREATE)) {
+        bool possible = !pid_lives(machine, alive, machine->processes[index].pid);
+        alive[index] |= possible;
+        return possible;
+    }
+    if (index != REPLAY_NONE && !alive[index])
+        return false;
+    if (record && record->other != REPLAY_NONE && !alive[record->other])
+        return false;
+    if (step->op == REPLAY_END || (record && record->type == REPLAY_PROCESS_EXIT))
+        alive[index] = false;
+    return true;
+}
+
+static bool drop_impossible(struct replay_machine *machine, struct replay_plan *plan)
+{
+    size_t kept = 0;
+    bool *alive = calloc(machine->process_count + 1, sizeof(*alive));
+    if (!alive)
+        return false;
+    for (size_t i = 0; i < machine->process_count; i++) {
+        struct replay_process *process = &machine->processes[i];
+        bool lives = process->existing || process->pid == SYSTEM_PID;
+        process->existing = lives && !pid_lives(machine, alive, process->pid);
+        alive[i] = process->existing;
+    }
+    for (size_t i = 0; i < plan->count; i++) {
+        if (is_possible(machine, &plan->steps[i], alive))
+            plan->steps[kept++] = plan->steps[i];
+        else
+            plan->impossible += plan->steps[i].op == REPLAY_FIRE;
+    }
+    plan->count = kept;
+    free(alive);
+    return true;
+}
+
 bool replay_plan(struct replay_machine *machine, struct replay_plan *plan)
 {
     memset(plan, 0, sizeof(*plan));
@@ -324,7 +377,13 @@ bool replay_plan(struct replay_machine *machine, struct replay_plan *plan)
     }
     if (plan->count > 0)
         qsort(plan->steps, plan->count, sizeof(*plan->steps), compare_steps);
-    plan->begin = plan->count > 0 ? plan->steps[0].at - UNITS_PER_SECOND : 0;
+    if (!drop_impossible(machine, plan)) {
+        replay_plan_free(plan);
+        return false;
+    }
+    plan->begin = plan->count > 0 && plan->steps[0].at > UNITS_PER_SECOND
+                      ? plan->steps[0].at - UNITS_PER_SECOND
+                      : 0;
     return true;
 }
 

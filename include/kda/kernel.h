@@ -87,8 +87,36 @@ struct kda_gaps *kda_kernel_gaps(struct kda_kernel *kernel);
  * Until it succeeded, everything below except raw reads answers KDA_NO_SYMBOL. */
 KDA_MUST_CHECK enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel,
                                                        struct kda_error *err);
+/* Installs a layout that was worked out from the image itself (kda/fit.h); `symbols` becomes the
+ * kernel's own, also on failure. `cookie` (nullable) is the byte that object headers' type indexes
+ * are mixed with, where it is known without its global. KDA_USAGE when symbols are loaded already.
+ */
+KDA_MUST_CHECK enum kda_status kda_kernel_use_layout(struct kda_kernel *kernel,
+                                                     struct kda_symbols *symbols,
+                                                     const uint8_t *cookie, struct kda_error *err);
 const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel); /* NULL = none */
 const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel);   /* NULL = none */
+
+/* ---- the kernel's own PE image; none of this needs symbols ---- */
+
+#define KDA_MAX_SECTIONS 96u
+
+struct kda_section {
+    char name[9];
+    uint32_t rva, size; /* bytes in memory; inside the image */
+    bool writable, executable, discardable;
+};
+
+/* Section headers of the kernel image, those that lie inside it, into room for KDA_MAX_SECTIONS.
+ * Source: PE/COFF specification. KDA_BAD_DATA, or why the header page cannot be read. */
+KDA_MUST_CHECK enum kda_status kda_kernel_sections(struct kda_kernel *kernel,
+                                                   struct kda_section *sections, size_t *count,
+                                                   struct kda_error *err);
+/* Address of a named export; KDA_ABSENT if there is none. */
+KDA_MUST_CHECK enum kda_status kda_kernel_export(struct kda_kernel *kernel, const char *name,
+                                                 uint64_t *va, struct kda_error *err);
+/* What the file says, for callers that have only the kernel. */
+struct kda_image *kda_kernel_image(const struct kda_kernel *kernel);
 
 /* ---- reads ---- */
 
@@ -132,7 +160,7 @@ bool kda_is_kernel_va(const struct kda_kernel *kernel, uint64_t va);
  * the info. Needs no symbols; uses them when they are loaded. The places that cost nothing are
  * tried by kda_kernel_open and kda_kernel_load_symbols; this also searches the kernel's data, once.
  * KDA_ABSENT: no such block (text says what was tried).
- * Source: docs/kernel.md (layout, encoding, and the proof of the decoding without keys). */
+ * Source: docs/debugger-block.md (layout, encoding, and the proof of the decoding without keys). */
 KDA_MUST_CHECK enum kda_status kda_kernel_find_kdbg(struct kda_kernel *kernel,
                                                     struct kda_error *err);
 /* The decoded qword at `offset` (a multiple of 8) of the block, finding it first if need be. Never

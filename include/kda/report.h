@@ -17,6 +17,7 @@
 
 #include "kda/error.h"
 #include "kda/etw.h"
+#include "kda/fit.h"
 #include "kda/gap.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
@@ -61,6 +62,7 @@ struct kda_report_options {
     unsigned width;     /* columns of the terminal; 0 = no terminal, nothing is cut */
     bool color;         /* text only */
     bool verbose;       /* text only: drivers in info, every registration in map */
+    bool fitted;        /* the layout was fitted: rows of the model say so */
 };
 
 struct kda_report_format {
@@ -118,6 +120,7 @@ const struct kda_etw_enable *kda_provider_enabled_for(const struct kda_etw_provi
 /* What `kda info` knows; a NULL part is not known and left out. */
 struct kda_report_facts {
     const struct kda_image_info *image;
+    const struct kda_fit *fit; /* where the layout was fitted */
     const struct kda_kernel_info *kernel;
     const struct kda_symbols_info *symbols;
     const char *kernel_missing;  /* why there is no kernel */

@@ -54,7 +54,8 @@ struct kda_kernel_id {
 /* What to try. All strings borrowed for the call; NULL = not given. */
 struct kda_symbols_options {
     const char *path; /* --symbols: a .pdb, .json, .json.xz file, a store or folder, or one of
-                         the words "profile", "cache", "pdb", "isf" to force a source */
+                         the words "profile", "cache", "pdb", "isf" to force a source, or "none" to
+                         use none of them */
     const char *nt_symbol_path; /* _NT_SYMBOL_PATH; only local parts are used here */
     const char *kda_symbols;    /* KDA_SYMBOLS: more folders, ';' separated */
     bool keep; /* write what a PDB or ISF said as a profile into the user's cache */
@@ -82,6 +83,13 @@ KDA_MUST_CHECK enum kda_status kda_symbols_find(const struct kda_kernel_id *id,
                                                 const struct kda_symbols_options *options,
                                                 struct kda_symbols **ret, struct kda_error *err);
 void kda_symbols_free(struct kda_symbols *symbols); /* NULL is allowed */
+
+/* A handle over a layout that the caller worked out; the layout and the strings are copied,
+ * `source` is a string constant. `version` may be NULL. Errors: KDA_NO_MEMORY. */
+KDA_MUST_CHECK enum kda_status kda_symbols_create(const struct kda_layout *layout,
+                                                  const char *source, const char *origin,
+                                                  const char *version, struct kda_symbols **ret,
+                                                  struct kda_error *err);
 
 const struct kda_layout *kda_symbols_layout(const struct kda_symbols *symbols);
 const struct kda_symbols_info *kda_symbols_info(const struct kda_symbols *symbols);
@@ -113,6 +121,8 @@ void kda_profile_get(size_t index, struct kda_profile_info *ret);
 bool kda_profile_identify(const struct kda_kernel_id *id, struct kda_profile_info *ret);
 /* Fills *ret with the full layout of a row. */
 void kda_profile_layout(size_t index, struct kda_layout *ret);
+/* Row that names this kernel, or SIZE_MAX. */
+size_t kda_profile_match(const struct kda_kernel_id *id);
 
 /* ---- profiles of one's own ----
  *

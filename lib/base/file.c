@@ -1,4 +1,5 @@
 #define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE     /* SEEK_DATA */
 #define _DEFAULT_SOURCE /* flock: POSIX locks vanish when any descriptor of the file closes */
 #define _POSIX_C_SOURCE 200809L
 
@@ -189,6 +190,19 @@ enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf,
     return read_fd(file, off, buf, size, err);
 }
 
+uint64_t kda_file_next_data(struct kda_file *file, uint64_t off)
+{
+#ifdef SEEK_DATA
+    if (file->fd >= 0 && off < file->size) {
+        off_t at = lseek(file->fd, (off_t)off, SEEK_DATA);
+        if (at < 0)
+            return errno == ENXIO ? file->size : off;
+        return (uint64_t)at;
+    }
+#endif
+    return off;
+}
+
 enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret, size_t *size,
                                   struct kda_error *err)
 {
@@ -241,7 +255,9 @@ enum kda_status kda_dir_walk(const char *path, size_t max, kda_dir_fn fn, void *
                              struct kda_error *err)
 {
     struct names names = {NULL, 0, 0};
-    DIR *dir = kda_fault() ? NULL : opendir(path);
+    if (kda_fault())
+        return kda_fail(err, KDA_IO, "file", "cannot open folder \"%s\": injected fault", path);
+    DIR *dir = opendir(path);
     if (!dir)
         return kda_fail(err, errno == ENOENT ? KDA_ABSENT : KDA_IO, "file",
                         "cannot open folder \"%s\": %s", path, strerror(errno));

@@ -45,6 +45,10 @@ bool kda_file_is_memory(const struct kda_file *file);
 KDA_MUST_CHECK enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf,
                                                 size_t size, struct kda_error *err);
 
+/* Where the next byte that is not in a hole of a sparse file stands: `off` itself if there or if
+ * the system does not tell, the file's size if only a hole follows. Holes read as zeros. */
+uint64_t kda_file_next_data(struct kda_file *file, uint64_t off);
+
 /* Reads a whole small file (at most max bytes, else KDA_LIMIT) into fresh memory that the caller
  * frees with kda_free. */
 KDA_MUST_CHECK enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret,

@@ -21,14 +21,14 @@ static bool refuse(struct kda_json_pull *json, const char *problem)
     return false;
 }
 
-static void skip_space(struct kda_json_pull *json)
+static inline void skip_space(struct kda_json_pull *json)
 {
-    while (json->at < json->size) {
-        char c = json->text[json->at];
-        if (c != ' ' && c != '\t' && c != '\r' && c != '\n')
-            break;
-        json->at++;
-    }
+    size_t at = json->at;
+    while (at < json->size && (unsigned char)json->text[at] <= ' ' &&
+           (json->text[at] == ' ' || json->text[at] == '\t' || json->text[at] == '\r' ||
+            json->text[at] == '\n'))
+        at++;
+    json->at = at;
 }
 
 static int hex_digit(char c)
@@ -72,12 +72,28 @@ static bool take_escape(struct kda_json_pull *json)
     return true;
 }
 
+#define EACH_BYTE(c) (UINT64_C(0x0101010101010101) * (c))
+
+/* Do all eight bytes stand for themselves in a string: ASCII from 0x20, no quote, no backslash? */
+static bool are_plain(const char *text)
+{
+    uint64_t word, quote, slash;
+    memcpy(&word, text, sizeof(word));
+    quote = word ^ EACH_BYTE('"');
+    slash = word ^ EACH_BYTE('\\');
+    uint64_t odd = word | ((word - EACH_BYTE(0x20)) & ~word) | ((quote - EACH_BYTE(1)) & ~quote) |
+                   ((slash - EACH_BYTE(1)) & ~slash);
+    return (odd & EACH_BYTE(0x80)) == 0;
+}
+
 static bool take_string(struct kda_json_pull *json, const char **value, size_t *size, bool *escaped)
 {
     size_t start = ++json->at;
     size_t wide = SIZE_MAX; /* first byte that is not ASCII */
     *escaped = false;
     for (;;) {
+        while (json->size - json->at >= 8 && are_plain(json->text + json->at))
+            json->at += 8;
         if (json->at >= json->size)
             return refuse(json, "a string has no end");
         unsigned char c = (unsigned char)json->text[json->at];

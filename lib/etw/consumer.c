@@ -110,13 +110,19 @@ void kda_etw_join_consumers(struct kda_etw *etw)
         struct kda_etw_consumer *consumer = etw->consumers.items[i];
         name_owner(etw, consumer);
         if (!consumer->silo)
-            consumer->silo = consumer->session ? consumer->session->silo : &etw->silos[0];
+            consumer->silo = consumer->session
+                                 ? consumer->session->silo
+                                 : kda_etw_default_silo(etw, consumer->readable,
+                                                        KDA_F_ETW_REALTIME_CONSUMER_SiloState);
         if (!consumer->session && consumer->has_session_id)
             consumer->session = kda_etw_session_at(etw, consumer->silo, consumer->session_id);
         if (!consumer->has_session_id && consumer->session) {
             consumer->session_id = (uint16_t)consumer->session->id;
             consumer->has_session_id = true;
         }
+        consumer->unnamed = consumer->session && !kda_etw_repeat(etw, consumer->session->name);
+        if (!kda_etw_repeat(etw, consumer->image))
+            consumer->image = NULL;
         if (consumer->session)
             ((struct kda_etw_session *)kda_etw_session_at(etw, consumer->session->silo,
                                                           consumer->session->id))

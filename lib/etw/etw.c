@@ -4,27 +4,26 @@
 #include "kda/etw.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-#define ETW_ARENA_LIMIT ((size_t)512 << 20)
+#define ETW_ARENA_LIMIT ((size_t)128 << 20)
+#define JOIN_RESERVE ((size_t)16 << 20)   /* arrays of the joins; objects leave it alone */
+#define REPEATED_MAX ((uint64_t)32 << 20) /* real machines: some hundred KiB for each silo */
 
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
                  const char *fmt, ...)
 {
-    char text[sizeof(((struct kda_gap *)0)->text)];
     if (status == KDA_NO_MEMORY)
         etw->out_of_memory = true;
     if (kda_etw_stop(etw))
         return;
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, args);
+    kda_gaps_addv(kda_etw_gaps(etw), what, va, status, fmt, args);
     va_end(args);
-    kda_gaps_add(kda_etw_gaps(etw), what, va, status, "%s", text);
 }
 
 void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *what, kda_list_fn fn,
@@ -37,16 +36,30 @@ void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *wh
 
 void *kda_etw_alloc(struct kda_etw *etw, size_t size)
 {
-    if (size > SIZE_MAX - 16 || size + 16 > etw->arena.limit - etw->arena.used) {
+    size_t most = etw->arena.limit - JOIN_RESERVE;
+    if (etw->arena.used > most || size + 16 > most - etw->arena.used || size > SIZE_MAX - 16) {
         kda_gaps_add(kda_etw_gaps(etw), "etw", 0, KDA_LIMIT,
-                     "the ETW state has more than %zu MiB; the rest was left out",
-                     etw->arena.limit >> 20);
+                     "the ETW state has more than %zu MiB; the rest was left out", most >> 20);
         return NULL;
     }
     void *object = kda_arena_alloc(&etw->arena, size);
     if (!object)
         etw->out_of_memory = true;
     return object;
+}
+
+bool kda_etw_repeat(struct kda_etw *etw, const char *name)
+{
+    size_t size = name ? strlen(name) : 0;
+    if (size <= REPEATED_MAX - etw->repeated_bytes) {
+        etw->repeated_bytes += size;
+        return true;
+    }
+    kda_gaps_add(kda_etw_gaps(etw), "names", 0, KDA_LIMIT,
+                 "few long names or descriptors belong to many objects; rows after the first %llu "
+                 "MiB of them leave them out",
+                 (unsigned long long)(REPEATED_MAX >> 20));
+    return false;
 }
 
 void *kda_etw_keep(struct kda_etw *etw, const void *bytes, size_t size)
@@ -242,7 +255,7 @@ static enum kda_status create(struct kda_kernel *kernel, struct kda_etw **ret,
     if (!etw)
         return kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for the ETW model");
     etw->kernel = kernel;
-    kda_arena_init(&etw->arena, ETW_ARENA_LIMIT);
+    kda_arena_init(&etw->arena, ETW_ARENA_LIMIT + JOIN_RESERVE);
     enum kda_status status = prepare(etw, err);
     if (status == KDA_OK)
         *ret = etw;
@@ -295,6 +308,7 @@ void kda_etw_free(struct kda_etw *etw)
     kda_map_deinit(&etw->consumer_by_va);
     kda_map_deinit(&etw->provider_by_va);
     kda_map_deinit(&etw->registration_by_va);
+    kda_map_deinit(&etw->sddl_by_va);
     kda_arena_deinit(&etw->arena);
     kda_free(etw);
 }

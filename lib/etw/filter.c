@@ -185,6 +185,18 @@ static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size, u
     return false;
 }
 
+/* A pointer to filters that leads nowhere: said, because without filters a provider looks wide
+ * open. */
+static bool headers_at(struct kda_etw *etw, uint64_t owner, uint64_t va)
+{
+    if (kda_is_kernel_va(etw->kernel, va) && (va & 7) == 0)
+        return true;
+    kda_etw_gap(etw, "filter", owner, KDA_BAD_DATA,
+                "the filters are said to be at 0x%016llx, no address of theirs",
+                (unsigned long long)va);
+    return false;
+}
+
 void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider)
 {
     const struct kda_layout *layout = kda_kernel_layout(etw->kernel);
@@ -200,7 +212,7 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
     if (!pointers &&
         (size == KDA_NONE ||
          !kda_etw_field(etw, "provider", provider->va, KDA_F_ETW_GUID_ENTRY_FilterData, &array) ||
-         !kda_is_kernel_va(etw->kernel, array)))
+         array == 0 || !headers_at(etw, provider->va, array)))
         return;
     for (uint32_t slot = 0; slot < KDA_ETW_ENABLE_SLOTS; slot++) {
         struct kda_etw_filter *filter = &rows[count];
@@ -208,9 +220,9 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
         filter->slot = slot;
         if (pointers) {
             uint8_t bytes[8];
-            if (kda_read(etw->kernel, provider->va + field->offset + slot * 8u, bytes, 8, NULL) !=
-                    KDA_OK ||
-                !kda_is_kernel_va(etw->kernel, kda_le64(bytes)))
+            uint64_t at = provider->va + field->offset + slot * 8u;
+            if (kda_read(etw->kernel, at, bytes, 8, NULL) != KDA_OK || kda_le64(bytes) == 0 ||
+                !headers_at(etw, at, kda_le64(bytes)))
                 continue;
             filter->va = kda_le64(bytes);
             filter->others = KDA_FILTER_PROVIDER_SIDE;

@@ -208,8 +208,8 @@ static void attach(struct kda_etw *etw, bool count_only)
         for (unsigned group = 0; group < 2; group++) {
             struct kda_etw_provider *provider =
                 kda_etw_lookup(&etw->providers, &etw->provider_by_va, *owner_of(node, group != 0));
-            if (!provider)
-                continue;
+            if (!provider || (group && node->row.guid_entry == provider->va))
+                continue; /* an entry that is its own group is listed once */
             if (!count_only)
                 provider->registrations[provider->registration_count] = &node->row;
             provider->registration_count++;
@@ -245,6 +245,7 @@ static void join_sessions(struct kda_etw *etw, struct kda_etw_provider *provider
         struct kda_etw_enable *enable = &provider->enables[i];
         if (enable->readable && (enable->enabled || enable->logger_id))
             enable->session = kda_etw_session_at(etw, provider->silo, enable->logger_id);
+        enable->unnamed = enable->session && !kda_etw_repeat(etw, enable->session->name);
     }
     if (provider->combined.readable && provider->combined.enabled)
         provider->combined.session =
@@ -279,7 +280,8 @@ void kda_etw_join_providers(struct kda_etw *etw)
             etw->out_of_memory = true;
         provider->registration_count = 0;
         if (!provider->silo)
-            provider->silo = &etw->silos[0];
+            provider->silo =
+                kda_etw_default_silo(etw, provider->readable, KDA_F_ETW_GUID_ENTRY_SiloState);
     }
     if (etw->out_of_memory)
         return;

@@ -56,7 +56,7 @@ static void read_kind(struct kda_etw *etw, struct kda_etw_registration *reg)
     }
     reg->callback = callback;
     const struct kda_module *module = kda_module_at(etw->kernel, callback);
-    if (module)
+    if (module && kda_etw_repeat(etw, module->name))
         reg->module = module->name;
 }
 

@@ -323,6 +323,17 @@ static bool next_run(struct kda_image *image, uint64_t pa, uint64_t *start, uint
     return true;
 }
 
+static bool place(struct kda_image *image, uint64_t pa, uint64_t *off, uint64_t *left)
+{
+    const struct bitmap *map = image->priv;
+    uint64_t n, pfn = pa / KDA_PAGE_SIZE, inside = pa & KDA_PAGE_MASK;
+    if (!rank(map, pfn, &n))
+        return false;
+    *off = map->first_page + n * KDA_PAGE_SIZE + inside;
+    *left = (run_end(map, pfn) - pfn) * KDA_PAGE_SIZE - inside;
+    return true;
+}
+
 static void close(struct kda_image *image)
 {
     struct bitmap *map = image->priv;
@@ -339,5 +350,6 @@ const struct kda_image_ops kda_fmt_dmp_bitmap = {
     .open = open,
     .read = read,
     .next_run = next_run,
+    .place = place,
     .close = close,
 };

@@ -57,12 +57,22 @@ enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object, enum 
     return KDA_OK;
 }
 
+static enum kda_status room_for(const struct kda_kernel *kernel, size_t size, struct kda_error *err)
+{
+    size_t limit = kernel->arena.limit;
+    size_t most = limit > KDA_SHORT_NAMES ? limit - KDA_SHORT_NAMES : 0;
+    if (kernel->arena.used <= most && size + 16 <= most - kernel->arena.used)
+        return KDA_OK;
+    return kda_fail(err, KDA_LIMIT, "kernel", "the image holds more than %zu MiB of names",
+                    most >> 20);
+}
+
 static enum kda_status keep_string(struct kda_kernel *kernel, const char *text, size_t size,
                                    const char **ret, struct kda_error *err)
 {
-    if (size + 16 > kernel->arena.limit - kernel->arena.used)
-        return kda_fail(err, KDA_LIMIT, "kernel", "the image holds more than %zu MiB of names",
-                        kernel->arena.limit >> 20);
+    enum kda_status status = room_for(kernel, size, err);
+    if (status != KDA_OK)
+        return status;
     char *kept = kda_arena_strndup(&kernel->arena, text, size);
     if (!kept)
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory reading a string");
@@ -92,6 +102,10 @@ enum kda_status kda_read_string(struct kda_kernel *kernel, uint64_t string_va, s
         return kda_fail_at(err, KDA_BAD_DATA, "kernel", string_va,
                            "the string at 0x%016llx has its text at 0x%016llx, no kernel address",
                            (unsigned long long)string_va, (unsigned long long)buffer);
+    /* No unit becomes less than a byte: what cannot be kept is not worth reading. */
+    status = room_for(kernel, length / 2u, err);
+    if (status != KDA_OK)
+        return status;
     /* UTF-16 first, its UTF-8 form behind it. */
     uint8_t stack[1024 + KDA_UTF8_MAX(512) + 1];
     size_t cap = KDA_UTF8_MAX(length / 2u) + 1;

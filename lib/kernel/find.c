@@ -15,7 +15,8 @@
 #define LOW_STUB_END 0x100000u
 #define SCAN_CHUNK 0x100000u
 #define MAX_ROOTS_TRIED 64u /* by each way of finding candidates */
-#define TABLE_COST 16u      /* work of going through one page table, in probes for "MZ" */
+#define TABLE_COST 16u      /* work of going through one page table */
+#define PROBE_COST 4u       /* of looking for "MZ", which asks the file each time */
 
 /* What was tried, for the message when nothing is found. */
 struct trail {
@@ -33,28 +34,84 @@ static void note(struct trail *trail, const char *what, uint64_t pa, const char 
         trail->used += (size_t)n;
 }
 
+/* How sure it is that an image of a kernel is the one that runs; better is higher. */
+enum standing { COPY, UNKNOWN, RUNNING };
+
+struct candidate {
+    bool found;
+    enum standing standing;
+    uint64_t base;
+    struct kda_kernel_id id;
+    uint32_t machine;
+};
+
 struct search {
     struct kda_kernel *kernel;
+    struct candidate best; /* of the page tables under one root */
     struct trail trail;
     struct kda_error last; /* why the last base was refused */
     uint64_t entry_hint;   /* an address inside the kernel, 0 = none */
     unsigned tried;
+    uint64_t scan_left;    /* bytes */
     enum kda_status fatal; /* UNSUPPORTED machine, I/O: ends the search */
 };
+
+static bool examine(struct search *s, uint64_t base, struct kda_kernel_id *id, struct kda_pe *pe)
+{
+    enum kda_status status = kda_pe_kernel_id(s->kernel, base, id, pe, &s->last);
+    if (status == KDA_UNSUPPORTED || status == KDA_IO || status == KDA_NO_MEMORY)
+        s->fatal = status;
+    return status == KDA_OK;
+}
+
+static void adopt(struct kda_kernel *kernel, uint64_t base, const struct kda_kernel_id *id,
+                  uint32_t machine)
+{
+    kernel->info.base = base;
+    kernel->info.id = *id;
+    kernel->info.machine = machine;
+}
 
 static bool accept_base(struct search *s, uint64_t base)
 {
     struct kda_kernel_id id;
     struct kda_pe pe;
-    enum kda_status status = kda_pe_kernel_id(s->kernel, base, &id, &pe, &s->last);
-    if (status == KDA_UNSUPPORTED || status == KDA_IO || status == KDA_NO_MEMORY)
-        s->fatal = status;
-    if (status != KDA_OK)
+    if (!examine(s, base, &id, &pe))
         return false;
-    s->kernel->info.base = base;
-    s->kernel->info.id = id;
-    s->kernel->info.machine = pe.machine;
+    adopt(s->kernel, base, &id, pe.machine);
     return true;
+}
+
+/* A second kernel may be mapped: a clean copy that a rootkit reads, a file in the cache. The
+ * running one's PsLoadedModuleList leads to an entry that names its base (DllBase at 0x30). */
+static enum standing judge(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe)
+{
+    uint8_t bytes[8];
+    uint64_t list;
+    if (kda_pe_export(kernel, base, pe, "PsLoadedModuleList", &list, NULL) != KDA_OK ||
+        kda_read(kernel, list, bytes, sizeof(bytes), NULL) != KDA_OK)
+        return UNKNOWN;
+    uint64_t entry = kda_le64(bytes);
+    if (!kda_is_kernel_va(kernel, entry))
+        return COPY;
+    enum kda_status status = kda_read(kernel, entry + 0x30, bytes, sizeof(bytes), NULL);
+    if (status != KDA_OK)
+        return status == KDA_UNMAPPED ? COPY : UNKNOWN;
+    return kda_le64(bytes) == base ? RUNNING : COPY;
+}
+
+/* Keeps the best image met; true when nothing better can come. */
+static bool consider(struct search *s, uint64_t base)
+{
+    struct candidate c = {true, UNKNOWN, base, {0}, 0};
+    struct kda_pe pe;
+    if (!examine(s, base, &c.id, &pe))
+        return false;
+    c.machine = pe.machine;
+    c.standing = judge(s->kernel, base, &pe);
+    if (!s->best.found || c.standing > s->best.standing)
+        s->best = c;
+    return s->best.standing == RUNNING;
 }
 
 /* The kernel's header page is missing: its loader entry still names it. DllBase 0x30, SizeOfImage
@@ -115,7 +172,8 @@ static bool try_va(struct search *s, uint64_t va)
     uint64_t pa;
     return kda_work_spend(s->kernel, 1) &&
            kda_translate(s->kernel, s->kernel->info.dtb, va, &pa, NULL) == KDA_OK &&
-           is_mz(s->kernel, pa) && accept_base(s, va);
+           kda_work_spend(s->kernel, PROBE_COST) && is_mz(s->kernel, pa) && accept_base(s, va) &&
+           s->entry_hint - va < s->kernel->info.id.pe_size;
 }
 
 /* From an address inside the kernel down to its "MZ": near pages, then the alignments that loaders
@@ -170,9 +228,9 @@ static bool scan_table(struct table_scan *scan, uint64_t table, unsigned level, 
                 continue;
             if (scan_table(scan, pa, level - 1, va))
                 return true;
-        } else if (kda_work_spend(kernel, 1)) {
+        } else if (kda_work_spend(kernel, PROBE_COST)) {
             uint64_t inside = ((uint64_t)1 << (12 + 9 * level)) - 1;
-            if (is_mz(kernel, pa & ~inside) && accept_base(scan->search, va))
+            if (is_mz(kernel, pa & ~inside) && consider(scan->search, va))
                 return true;
         }
         if (scan->search->fatal || kernel->exhausted)
@@ -192,14 +250,19 @@ static bool base_from_tables(struct search *s)
     if (kda_space_entry(kernel, table, KERNEL_SLOT, &entry, NULL) != KDA_OK ||
         !kda_pte_present(kernel, entry, &table))
         return false;
+    memset(&s->best, 0, sizeof(s->best));
     for (int round = 0; round < 2; round++) {
         struct table_scan scan = {s, round == 0};
-        if (scan_table(&scan, table, 2, 0xfffff80000000000u))
-            return true;
-        if (s->fatal)
-            return false;
+        if (scan_table(&scan, table, 2, 0xfffff80000000000u) || s->fatal)
+            break;
     }
-    return false;
+    if (!s->best.found || s->fatal)
+        return false;
+    adopt(kernel, s->best.base, &s->best.id, s->best.machine);
+    if (s->best.standing == COPY)
+        kda_gaps_add(&kernel->gaps, "kernel_base", s->best.base, KDA_BAD_DATA,
+                     "the only kernel found here is not the one that its driver list names");
+    return true;
 }
 
 static bool try_root(struct search *s, uint64_t dtb, enum kda_dtb_source source, const char *what)
@@ -275,12 +338,20 @@ static enum kda_status scan_range(struct search *s, uint64_t from, uint64_t to, 
             break;
         uint64_t end = size < to - start ? start + size : to;
         for (pa = start; pa < end;) {
+            uint64_t data = kda_image_next_data(kernel->image, pa);
+            if (data > pa) { /* zeros are no page table */
+                pa = data;
+                continue;
+            }
             size_t take = end - pa < SCAN_CHUNK ? (size_t)(end - pa) : SCAN_CHUNK;
             take &= ~(size_t)KDA_PAGE_MASK;
             if (take == 0) {
                 pa = end;
                 break;
             }
+            if (take > s->scan_left) /* ranges that share their bytes: all of them were seen */
+                return KDA_OK;
+            s->scan_left -= take;
             enum kda_status status = kda_image_read(kernel->image, pa, buf, take, &s->last);
             if (status == KDA_IO)
                 s->fatal = status;
@@ -311,6 +382,9 @@ static enum kda_status from_scan(struct search *s, bool *found, struct kda_error
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory for the page-table scan");
     uint64_t total = kda_image_info(s->kernel->image)->max_pa;
     s->tried = 0;
+    /* Twice: the first ranges are met again. */
+    uint64_t data = kda_image_info(s->kernel->image)->data_size;
+    s->scan_left = data < UINT64_MAX / 2 ? data * 2 : UINT64_MAX;
     enum kda_status status = KDA_OK;
     for (size_t i = 0; i < 2 && status == KDA_OK && !*found && !s->fatal; i++)
         status = scan_range(s, ranges[i][0], ranges[i][1], found, buf, total);

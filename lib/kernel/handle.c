@@ -23,7 +23,8 @@ struct table_walk {
     bool cid;
     kda_handle_fn fn;
     void *context;
-    bool stopped, exhausted;
+    struct kda_map pages; /* read so far: no page of a table comes twice */
+    bool stopped, exhausted, no_memory;
 };
 
 static bool decode(const struct table_walk *walk, const uint8_t *entry, struct kda_handle *handle)
@@ -61,11 +62,21 @@ static bool decode(const struct table_walk *walk, const uint8_t *entry, struct k
     return true;
 }
 
-/* True while pages may still be read; false ends the walk with one gap. */
-static bool spend_page(struct table_walk *walk)
+/* True if the page may be read: it is new and the allowance is not used up. */
+static bool spend_page(struct table_walk *walk, uint64_t page_va)
 {
     if (walk->kernel->exhausted) {
         walk->exhausted = true;
+        return false;
+    }
+    if (kda_map_get(&walk->pages, page_va, NULL)) {
+        kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va, KDA_BAD_DATA,
+                     "this page comes twice in the table at 0x%016llx",
+                     (unsigned long long)walk->table);
+        return false;
+    }
+    if (!kda_map_put(&walk->pages, page_va, 1)) {
+        walk->no_memory = walk->stopped = true;
         return false;
     }
     if (walk->kernel->handle_pages < KDA_MAX_HANDLE_PAGES) {
@@ -82,7 +93,7 @@ static bool spend_page(struct table_walk *walk)
 static void walk_entries(struct table_walk *walk, uint64_t page_va, uint64_t first)
 {
     uint8_t page[KDA_PAGE_SIZE];
-    if (!spend_page(walk))
+    if (!spend_page(walk, page_va))
         return;
     enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), NULL);
     if (status != KDA_OK) {
@@ -116,7 +127,7 @@ static void walk_level(struct table_walk *walk, uint64_t page_va, unsigned level
         return;
     }
     uint8_t page[KDA_PAGE_SIZE];
-    if (!spend_page(walk))
+    if (!spend_page(walk, page_va))
         return;
     enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), NULL);
     if (status != KDA_OK) {
@@ -154,8 +165,13 @@ enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint64_t table_va, b
                            (unsigned long long)table_va, (unsigned long long)code);
     /* NextHandleNeedingPool, the first handle value without a page, is no bound here: the pointers
      * say which pages exist, and a lying value would hide handles. */
-    struct table_walk walk = {kernel, table_va, cid, fn, context, false, false};
+    struct table_walk walk = {.kernel = kernel, .table = table_va, .cid = cid};
+    walk.fn = fn;
+    walk.context = context;
     walk_level(&walk, page, level, 0);
+    kda_map_deinit(&walk.pages);
+    if (walk.no_memory)
+        return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory walking a handle table");
     return KDA_OK;
 }
 
@@ -205,7 +221,7 @@ enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va, u
     if (status != KDA_OK)
         return status;
     uint8_t index = (uint8_t)stored;
-    if (kda_has_symbol(kernel, KDA_SYM_ObHeaderCookie)) {
+    if (kernel->cookie_read || kda_has_symbol(kernel, KDA_SYM_ObHeaderCookie)) {
         status = read_cookie(kernel, err);
         if (status != KDA_OK)
             return status;

@@ -20,12 +20,18 @@
  * fetched costs more than one that is at hand. */
 #define KDA_WORK_BASE 2000000u
 #define KDA_WORK_PER_PAGE 128u
-#define KDA_WORK_MAX 268435456u
+#define KDA_WORK_MAX 67108864u /* some seconds */
 #define KDA_WORK_PER_MISS 16u
-#define KDA_WORK_BYTES 256u /* bytes of a long read that count as one more read */
+#define KDA_WORK_PER_FAILURE 16u /* finding that memory is missing, and writing down why */
+#define KDA_WORK_BYTES 256u      /* bytes of a long read that count as one more read */
 
 /* Handle pages read in one run, over all tables: bounds the work that lying tables can cause. */
 #define KDA_MAX_HANDLE_PAGES 262144u
+
+/* Part of the arena that strings of any length leave to the short names of processes, so that long
+ * ones cannot make the process list fail: KDA_MAX_PROCESSES pieces of 32 bytes, and the rests of
+ * blocks. */
+#define KDA_SHORT_NAMES ((size_t)4 << 20)
 
 struct kda_cache {
     uint8_t *pages; /* one block: memory that is never touched is never taken */
@@ -107,16 +113,9 @@ struct kda_pe {
 enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
                             struct kda_error *err);
 
-/* A section header, as far as needed. Source: PE/COFF specification, IMAGE_SCN_*. */
-struct kda_pe_section {
-    char name[9];
-    uint32_t rva, size; /* bytes in memory; inside the image */
-    bool writable, executable, discardable;
-};
-#define KDA_PE_MAX_SECTIONS 96u
-/* At most KDA_PE_MAX_SECTIONS headers; those that do not lie inside the image are left out. */
+/* At most KDA_MAX_SECTIONS headers; those that do not lie inside the image are left out. */
 enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,
-                                struct kda_pe_section *ret, size_t *count, struct kda_error *err);
+                                struct kda_section *ret, size_t *count, struct kda_error *err);
 enum kda_status kda_pe_kernel_id(struct kda_kernel *kernel, uint64_t base, struct kda_kernel_id *id,
                                  struct kda_pe *pe, struct kda_error *err);
 /* Address of a named export, KDA_ABSENT if there is none. */

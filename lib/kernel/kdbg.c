@@ -2,8 +2,8 @@
  * kdbg.c - the debugger data block of the image: finding it and reading its fields.
  *
  * Every address is a hypothesis; the block itself proves it (tag, size, kernel base, and for an
- * encoded one the list links). Source: docs/kernel.md; layout of _KDDEBUGGER_DATA64 as in the
- * debugger header wdbgexts.h.
+ * encoded one the list links). Source: docs/debugger-block.md; layout of _KDDEBUGGER_DATA64 as in
+ * the debugger header wdbgexts.h.
  */
 #include "kdbg.h"
 
@@ -127,7 +127,7 @@ void kda_kdbg_facts(struct kda_kernel *kernel)
 struct data_search {
     struct kda_kernel *kernel;
     uint64_t base, size;
-    struct kda_pe_section sections[KDA_PE_MAX_SECTIONS];
+    struct kda_section sections[KDA_MAX_SECTIONS];
     size_t section_count;
     uint64_t last; /* the qword before the one looked at */
     uint32_t candidates;
@@ -140,7 +140,7 @@ struct data_search {
 static bool is_code(const struct data_search *search, uint64_t rva)
 {
     for (size_t i = 0; i < search->section_count; i++) {
-        const struct kda_pe_section *section = &search->sections[i];
+        const struct kda_section *section = &search->sections[i];
         if ((!section->writable || section->executable) && rva >= section->rva &&
             rva - section->rva < section->size &&
             section->size - (rva - section->rva) >= KDA_PAGE_SIZE)

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-#define KERNEL_ARENA_LIMIT ((size_t)64 << 20)
+#define KERNEL_ARENA_LIMIT ((size_t)32 << 20)
 
 /* Fixed address of KUSER_SHARED_DATA in every address space. Source: ntddk.h,
  * KI_USER_SHARED_DATA; SystemTime (KSYSTEM_TIME: low, high1, high2) at 0x14 in all versions. */
@@ -140,6 +140,11 @@ const struct kda_kernel_info *kda_kernel_info(const struct kda_kernel *kernel)
     return &kernel->info;
 }
 
+struct kda_image *kda_kernel_image(const struct kda_kernel *kernel)
+{
+    return kernel->image;
+}
+
 struct kda_gaps *kda_kernel_gaps(struct kda_kernel *kernel)
 {
     return &kernel->gaps;
@@ -155,6 +160,23 @@ enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel, struct kda_er
         return status;
     kernel->layout = kda_symbols_layout(kernel->symbols);
     kda_adopt_system_root(kernel);
+    kda_kernel_facts(kernel);
+    return KDA_OK;
+}
+
+enum kda_status kda_kernel_use_layout(struct kda_kernel *kernel, struct kda_symbols *symbols,
+                                      const uint8_t *cookie, struct kda_error *err)
+{
+    if (kernel->symbols) {
+        kda_symbols_free(symbols);
+        return kda_fail(err, KDA_USAGE, "kernel", "symbols are loaded already");
+    }
+    kernel->symbols = symbols;
+    kernel->layout = kda_symbols_layout(symbols);
+    if (cookie) {
+        kernel->cookie = *cookie;
+        kernel->cookie_read = true;
+    }
     kda_kernel_facts(kernel);
     return KDA_OK;
 }

@@ -66,11 +66,10 @@ static bool inside(const struct kda_pe *pe, uint32_t rva, uint32_t size)
 }
 
 enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,
-                                struct kda_pe_section *ret, size_t *count, struct kda_error *err)
+                                struct kda_section *ret, size_t *count, struct kda_error *err)
 {
     size_t used = 0;
-    uint32_t total =
-        pe->section_count < KDA_PE_MAX_SECTIONS ? pe->section_count : KDA_PE_MAX_SECTIONS;
+    uint32_t total = pe->section_count < KDA_MAX_SECTIONS ? pe->section_count : KDA_MAX_SECTIONS;
     for (uint32_t i = 0; i < total; i++) {
         uint8_t h[PE_SECTION_HEADER];
         enum kda_status status =
@@ -82,7 +81,7 @@ enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const 
             size = kda_le32(h + 16);
         if (!inside(pe, rva, size))
             continue;
-        struct kda_pe_section *section = &ret[used++];
+        struct kda_section *section = &ret[used++];
         memset(section, 0, sizeof(*section));
         memcpy(section->name, h, 8);
         section->rva = rva;

@@ -239,8 +239,10 @@ enum kda_status kda_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t va
         size_t chunk = size < in_page ? size : in_page;
         uint64_t pa;
         enum kda_status status = kda_translate(kernel, dtb, va, &pa, err);
-        if (status != KDA_OK)
+        if (status != KDA_OK) {
+            (void)kda_work_spend(kernel, KDA_WORK_PER_FAILURE);
             return status;
+        }
         const uint8_t *page;
         status = kda_space_page(kernel, pa / KDA_PAGE_SIZE, &page, NULL);
         if (status == KDA_ABSENT)

@@ -73,6 +73,20 @@ static const struct kda_column info_columns[] = {
     {"warnings", "Warning", O | L, NULL, NULL},
     {"features", "Built in", 0, NULL, NULL},
     {"gap_count", "Gaps", 0, NULL, NULL},
+    {"fit.nearest", "Nearest layout", O, NULL, NULL},
+    {"fit.whole", "Fits as a whole", O, NULL, "yes|no"},
+    {"fit.layouts_left", "Layouts left", O, NULL, NULL},
+    {"fit.layouts_known", "of", S, NULL, NULL},
+    {"fit.score", "Score", O, NULL, NULL},
+    {"fit.checks_passed", "Checks passed", O, NULL, NULL},
+    {"fit.checks_failed", "Checks failed", O, NULL, NULL},
+    {"fit.fields_proven", "Fields proven", O, NULL, NULL},
+    {"fit.fields_fitted", "Fields fitted", O, NULL, NULL},
+    {"fit.fields_absent", "Fields left out", O, NULL, NULL},
+    {"fit.anchors_disagree", "Anchors disagree", O, NULL, "yes|no"},
+    {"fit.anchors", "Anchors", O | L, "{name}:{verdict}:{refused}", "{name} {verdict}"},
+    {"fit.proven", "Proven", O | V | L, NULL, NULL},
+    {"fit.fitted", "Fitted", O | V | L, NULL, NULL},
 };
 
 static const struct kda_column session_columns[] = {

@@ -154,9 +154,17 @@ bool kda_report_admit(struct kda_report *report, enum kda_row_kind kind)
     return true;
 }
 
+static bool is_model(enum kda_row_kind kind)
+{
+    return kind == KDA_ROW_SESSION || kind == KDA_ROW_CONSUMER || kind == KDA_ROW_PROVIDER ||
+           kind == KDA_ROW_PROCESS;
+}
+
 void kda_report_emit(struct kda_report *report)
 {
     const struct kda_row *row = &report->row;
+    if (report->options.fitted && is_model(row->kind))
+        kda_put_text(&report->row, "layout", "fitted");
     bool wanted = kda_report_wants(report);
     if (report->status != KDA_OK)
         return;

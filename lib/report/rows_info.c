@@ -168,9 +168,9 @@ static void put_kernel(struct kda_row *row, const struct kda_kernel_info *kernel
     put_kernel_id(row, &kernel->id);
     if (kernel->kdbg_va) {
         kda_put_hex(row, "kdbg", kernel->kdbg_va);
+        kda_put_text(row, "kdbg_state", kdbg_forms[kernel->kdbg_form]);
         kda_put_uint(row, "kdbg_size", kernel->kdbg_size);
         kda_put_text(row, "kdbg_source", kdbg_sources[kernel->kdbg_source]);
-        kda_put_text(row, "kdbg_state", kdbg_forms[kernel->kdbg_form]);
     }
 }
 
@@ -214,6 +214,55 @@ static void put_bugcheck(struct kda_row *row, const struct kda_image_info *image
     kda_put_end(row);
 }
 
+static void put_field_names(struct kda_row *row, const char *key, const struct kda_fit *fit,
+                            enum kda_fit_state state)
+{
+    kda_put_array(row, key);
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (kda_fit_field_state(fit, (enum kda_field_id)i) == state)
+            kda_put_text(row, NULL, kda_field_name((enum kda_field_id)i));
+    kda_put_end(row);
+}
+
+static void put_anchors(struct kda_row *row, const struct kda_fit_info *info)
+{
+    kda_put_array(row, "anchors");
+    for (size_t i = 0; i < KDA_ANCHOR_COUNT; i++) {
+        const struct kda_fit_anchor_info *anchor = &info->anchor[i];
+        kda_put_object(row, NULL);
+        kda_put_text(row, "name", kda_fit_anchor_name((enum kda_fit_anchor)i));
+        kda_put_text(row, "verdict", kda_fit_verdict_name(anchor->verdict));
+        kda_put_address(row, "state", anchor->state);
+        kda_put_uint(row, "refused", anchor->refused);
+        kda_put_end(row);
+    }
+    kda_put_end(row);
+}
+
+/* How the layout was worked out and how well it holds. */
+static void put_fit(struct kda_row *row, const struct kda_fit *fit)
+{
+    const struct kda_fit_info *info = kda_fit_info(fit);
+    uint64_t checks = (uint64_t)info->passed + info->failed;
+    kda_put_text(row, "layout", "fitted");
+    kda_put_object(row, "fit");
+    kda_put_text(row, "nearest", info->nearest);
+    kda_put_bool(row, "whole", info->whole);
+    kda_put_uint(row, "layouts_known", info->layouts);
+    kda_put_uint(row, "layouts_left", info->left);
+    kda_put_uint(row, "score", checks ? info->passed * (uint64_t)100 / checks : 0);
+    kda_put_uint(row, "checks_passed", info->passed);
+    kda_put_uint(row, "checks_failed", info->failed);
+    kda_put_uint(row, "fields_proven", info->proven);
+    kda_put_uint(row, "fields_fitted", info->fitted);
+    kda_put_uint(row, "fields_absent", info->absent);
+    kda_put_bool(row, "anchors_disagree", info->disagreement);
+    put_anchors(row, info);
+    put_field_names(row, "proven", fit, KDA_FIT_PROVEN);
+    put_field_names(row, "fitted", fit, KDA_FIT_FITTED);
+    kda_put_end(row);
+}
+
 void kda_report_info(struct kda_report *report, const struct kda_report_facts *facts)
 {
     char scratch[VERSION_TEXT];
@@ -247,6 +296,8 @@ void kda_report_info(struct kda_report *report, const struct kda_report_facts *f
         kda_put_text(row, NULL, "download");
     kda_put_end(row);
     kda_put_uint(row, "gap_count", facts->gaps);
+    if (facts->fit)
+        put_fit(row, facts->fit);
     kda_report_emit(report);
 }
 

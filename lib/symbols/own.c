@@ -25,15 +25,19 @@ enum tag { ABSENT, SIZE_1, SIZE_2, SIZE_4, SIZE_8, SIZE_16, SIZE_OTHER, BITS };
 static const uint8_t tag_sizes[] = {0, 1, 2, 4, 8, 16};
 #define NEAR 31u /* distances below it are in the tag */
 
-/* CRC-32 as in zlib and PNG. */
+/* CRC-32 as in zlib and PNG, four bits at a time. */
 static uint32_t crc32_of(uint32_t crc, const void *bytes, size_t size)
 {
+    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                       0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                       0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
     const uint8_t *p = bytes;
     crc = ~crc;
     for (size_t i = 0; i < size; i++) {
         crc ^= p[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+        crc = crc >> 4 ^ table[crc & 15];
+        crc = crc >> 4 ^ table[crc & 15];
     }
     return ~crc;
 }

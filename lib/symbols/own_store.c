@@ -294,7 +294,10 @@ static bool list_one(void *context, const char *name)
     } else {
         profile.problem = why.text;
     }
-    bool more = listing->fn(listing->context, &profile);
+    /* Lack of memory says nothing about the file. */
+    if (status == KDA_NO_MEMORY)
+        listing->status = status;
+    bool more = status != KDA_NO_MEMORY && listing->fn(listing->context, &profile);
     kda_free(path);
     return more;
 }

@@ -62,13 +62,19 @@ static bool matches(const struct kda_profile_row *row, const struct kda_kernel_i
            row->pe_size == id->pe_size;
 }
 
-const char *kda_profile_version(const struct kda_kernel_id *id)
+size_t kda_profile_match(const struct kda_kernel_id *id)
 {
     for (size_t i = 0; i < kda_profile_row_count; i++) {
         if (matches(&kda_profile_rows[i], id))
-            return kda_profile_rows[i].version;
+            return i;
     }
-    return NULL;
+    return SIZE_MAX;
+}
+
+const char *kda_profile_version(const struct kda_kernel_id *id)
+{
+    size_t row = kda_profile_match(id);
+    return row == SIZE_MAX ? NULL : kda_profile_rows[row].version;
 }
 
 /* Enough to start from: a way to the loggers and their layout. Rows from crash dumps have a few

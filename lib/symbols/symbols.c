@@ -28,18 +28,25 @@ static bool is_source(const char *word)
     return false;
 }
 
-static void finish(struct kda_symbols *symbols, const struct kda_symbol_source *source,
-                   const struct kda_kernel_id *id)
+static void count(struct kda_symbols *symbols)
 {
     struct kda_symbols_info *info = &symbols->info;
-    info->source = source->name;
-    info->version = kda_profile_version(id);
+    info->symbols_found = 0;
+    info->fields_found = 0;
     info->symbols_total = KDA_SYM_COUNT;
     info->fields_total = KDA_FIELD_COUNT;
     for (size_t i = 0; i < KDA_SYM_COUNT; i++)
         info->symbols_found += symbols->layout.rva[i] != KDA_NONE;
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
         info->fields_found += symbols->layout.field[i].offset != KDA_NONE;
+}
+
+static void finish(struct kda_symbols *symbols, const struct kda_symbol_source *source,
+                   const struct kda_kernel_id *id)
+{
+    symbols->info.source = source->name;
+    symbols->info.version = kda_profile_version(id);
+    count(symbols);
 }
 
 static bool ends_with(const char *text, const char *ending)
@@ -143,6 +150,8 @@ static enum kda_status find(const struct kda_kernel_id *id,
                             struct kda_error *err)
 {
     const char *path = options->path && options->path[0] ? options->path : NULL;
+    if (path && strcmp(path, "none") == 0)
+        return kda_fail(err, KDA_NO_SYMBOL, "symbols", "symbols were switched off");
     bool word = path && is_source(path);
     enum kda_path_kind kind = path ? kda_path_kind(path) : KDA_PATH_NONE;
     struct places places = {.text = ""};
@@ -193,6 +202,29 @@ enum kda_status kda_symbols_find(const struct kda_kernel_id *id,
     if (options && options->keep)
         keep(id, symbols);
     symbols->info.note = symbols->note[0] ? symbols->note : NULL;
+    *ret = symbols;
+    return KDA_OK;
+}
+
+enum kda_status kda_symbols_create(const struct kda_layout *layout, const char *source,
+                                   const char *origin, const char *version,
+                                   struct kda_symbols **ret, struct kda_error *err)
+{
+    struct kda_symbols *symbols = kda_calloc(1, sizeof(*symbols));
+    char *copy = symbols ? kda_strdup(origin) : NULL;
+    if (!copy) {
+        kda_free(symbols);
+        return kda_fail(err, KDA_NO_MEMORY, "symbols", "out of memory for a symbol table");
+    }
+    symbols->layout = *layout;
+    symbols->origin = copy;
+    symbols->info.source = source;
+    symbols->info.origin = copy;
+    if (version) {
+        (void)snprintf(symbols->version, sizeof(symbols->version), "%s", version);
+        symbols->info.version = symbols->version;
+    }
+    count(symbols);
     *ret = symbols;
     return KDA_OK;
 }

@@ -199,7 +199,7 @@ static void on_process(struct line *l)
     p->line = l->number;
     p->pid = pid;
     p->ppid = line_number(l, "ppid", pid == 4 ? 0 : 4, UINT32_MAX);
-    p->name = short_name(l, line_text(l, "name", "process.exe"));
+    p->name = short_name(l, line_text(l, "name", pid == 4 ? "System" : "process.exe"));
     p->path = line_text(l, "path", "");
     p->levels = (unsigned)line_number(l, "levels", 1, 3);
     p->fill = (unsigned)line_number(l, "handles", 8, 20000);

@@ -29,6 +29,8 @@ class Usage(unittest.TestCase):
         self.usage("sessions", image, "--silo", "0x123", says="silo")
         self.usage("sessions", image, "--dtb", "twelve", says="dtb")
         self.usage("sessions", image, "--limit", "-1", says="limit")
+        self.usage("sessions", image, "--limit", "0", says="above 0")
+        self.usage("sessions", image, "--dtb", "0x0", says="above 0")
         self.usage("info", image, "extra", "more", says="too many arguments")
 
     def test_help_and_version(self):

@@ -272,6 +272,22 @@ static void test_kinds(void **state)
     finish(m, etw);
 }
 
+/* Both bits, or none: the flags say nothing, so what stands in the shared place decides. */
+static void test_kind_with_useless_flags(void **state)
+{
+    (void)state;
+    for (unsigned bits = 0; bits < 2; bits++) {
+        struct mini *m = machine(NULL);
+        uint64_t entry = mini_guid_entry(m, BUCKET(1, 0), 1);
+        uint64_t reg = mini_registration(m, entry, 0xfffff80099990000u, true);
+        mini_set(m, reg, KDA_F_ETW_REG_ENTRY_DbgUserRegistration, bits);
+        mini_set(m, reg, KDA_F_ETW_REG_ENTRY_DbgKernelRegistration, bits);
+        struct kda_etw *etw = map(m);
+        assert_false(provider(etw, entry)->registrations[0]->has_kind);
+        finish(m, etw);
+    }
+}
+
 static void test_kind_without_flags(void **state)
 {
     struct mini *m = machine("6.1.7601.24540");
@@ -530,6 +546,59 @@ static void test_other_filters_and_wild_ones(void **state)
     finish(m, etw);
 }
 
+/* Large descriptors: one that many entries share is read once; many that share one list of ACEs
+ * meet the limit on text, and the rows stay. */
+static void many_descriptors(bool shared)
+{
+    struct mini *m = mini_create(NULL, false, 32u << 20);
+    (void)mini_system(m, 8);
+    uint64_t base = mini_alloc_page(m, 48000), acl = base + 32768;
+    size_t count, with = 0;
+    mini_put(m, acl + 2, 11988, 2);
+    mini_put(m, acl + 4, 599, 2);
+    for (unsigned i = 0; i < 599; i++) {
+        uint64_t ace = acl + 8 + 20 * i;
+        mini_put(m, ace + 2, 20, 2);
+        mini_put(m, ace + 8, 0x0101, 2);
+        mini_put(m, ace + 15, 5, 1);
+        mini_put(m, ace + 16, 18, 4);
+    }
+    for (unsigned i = 0; i < 1000; i++) {
+        uint64_t entry = mini_guid_entry(m, BUCKET(i % 64, 0), (uint8_t)i), sd = base + 32u * i;
+        mini_put(m, sd, 0x80040001u, 4);
+        mini_put(m, sd + 16, acl - sd, 4);
+        mini_set(m, entry, KDA_F_ETW_GUID_ENTRY_SecurityDescriptor, shared ? base : sd);
+    }
+    struct kda_etw *etw = map(m);
+    const struct kda_etw_provider *const *all = kda_etw_providers(etw, &count);
+    for (size_t i = 0; i < count; i++)
+        with += all[i]->security != NULL;
+    assert_int_equal(count, 1000);
+    assert_int_equal(mini_gaps(m, "provider_security", KDA_OK), 1000 - with);
+    assert_in_range(with, shared ? 1000 : 300, shared ? 1000 : 700);
+    finish(m, etw);
+}
+
+static void test_many_descriptors(void **state)
+{
+    (void)state;
+    many_descriptors(true);
+    many_descriptors(false);
+}
+
+static void test_entry_that_is_its_own_group(void **state)
+{
+    struct mini *m = machine(NULL);
+    (void)state;
+    uint64_t process = mini_process(m, 40, "p"), entry = mini_guid_entry(m, BUCKET(1, 0), 1);
+    uint64_t reg = mini_registration(m, entry, process, true);
+    mini_set(m, reg, KDA_F_ETW_REG_ENTRY_GroupEntry, entry);
+    struct kda_etw *etw = map(m);
+    assert_int_equal(provider(etw, entry)->registration_count, 1);
+    assert_int_equal(provider(etw, entry)->type, KDA_ETW_TRACE); /* the table's word counts */
+    finish(m, etw);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -542,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_symbol_handle),
         cmocka_unit_test(test_enable_slots),
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_kind_with_useless_flags),
         cmocka_unit_test(test_kind_without_flags),
         cmocka_unit_test(test_traits),
         cmocka_unit_test(test_registration_without_memory),
@@ -551,6 +621,8 @@ int main(void)
         cmocka_unit_test(test_executable_filter),
         cmocka_unit_test(test_executables_too_long),
         cmocka_unit_test(test_filter_pointers),
+        cmocka_unit_test(test_many_descriptors),
+        cmocka_unit_test(test_entry_that_is_its_own_group),
         cmocka_unit_test(test_other_filters_and_wild_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,7 +247,10 @@ static void test_false_silo(void **state)
     (void)mini_system(m, 8);
     uint64_t process = mini_process(m, 8, "p"), logger = mini_session(m, 1, "Host");
     uint64_t reader = mini_consumer(m, logger, process, 1);
-    mini_set(m, reader, KDA_F_ETW_REALTIME_CONSUMER_SiloState, mini_alloc(m, 0x2000));
+    uint64_t state_va = mini_alloc(m, 0x2000);
+    mini_set(m, state_va, KDA_F_ETW_SILODRIVERSTATE_SiloGlobals,
+             mini_symbol(m, KDA_SYM_PspHostSiloGlobals)); /* which names the host's state */
+    mini_set(m, reader, KDA_F_ETW_REALTIME_CONSUMER_SiloState, state_va);
     struct kda_etw *etw = map(m);
     assert_int_equal(silos(etw), 1); /* its back pointer does not close the loop */
     assert_true(consumer(etw, reader)->silo->host);
@@ -474,17 +477,20 @@ static void test_flags_as_bytes(void **state)
 
 static void test_duplicated_handle(void **state)
 {
-    struct mini *m = mini_create(NULL, false, 0);
+    static const uint64_t pids[] = {8, 60}; /* tables are walked in the order of pids */
     (void)state;
-    (void)mini_system(m, 16);
-    uint64_t owner = mini_process(m, 40, "owner"), other = mini_process(m, 8, "other");
-    uint64_t s = mini_session(m, 2, "S"), c = mini_consumer(m, s, owner, 2);
-    give_handle(m, other, 9, c);
-    give_handle(m, owner, 3, c);
-    struct kda_etw *etw = map(m);
-    assert_int_equal(consumer(etw, c)->handle_pid, 40); /* the owner's own wins */
-    assert_int_equal(consumer(etw, c)->handle, 12);
-    finish(m, etw);
+    for (unsigned i = 0; i < 2; i++) {
+        struct mini *m = mini_create(NULL, false, 0);
+        (void)mini_system(m, 16);
+        uint64_t owner = mini_process(m, 40, "owner"), other = mini_process(m, pids[i], "other");
+        uint64_t s = mini_session(m, 2, "S"), c = mini_consumer(m, s, owner, 2);
+        give_handle(m, other, 9, c);
+        give_handle(m, owner, 3, c);
+        struct kda_etw *etw = map(m);
+        assert_int_equal(consumer(etw, c)->handle_pid, 40); /* the owner's own wins */
+        assert_int_equal(consumer(etw, c)->handle, 12);
+        finish(m, etw);
+    }
 }
 
 int main(void)

@@ -288,7 +288,7 @@ static bool count(void *context, const struct kda_own_profile *profile)
 {
     struct seen *seen = context;
     assert_true((profile->problem == NULL) == (profile->layout != NULL));
-    assert_true(profile->time_100ns > 132000000000000000u);
+    assert_true(profile->problem || profile->time_100ns > 132000000000000000u);
     seen->good += profile->layout != NULL;
     seen->bad += profile->problem != NULL;
     return true;

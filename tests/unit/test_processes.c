@@ -240,6 +240,35 @@ static void test_image_path(void **state)
     mini_free(m);
 }
 
+/* Thousands of processes, each with a path of 64 KiB that is the same memory. */
+static void test_long_paths_of_many_processes(void **state)
+{
+    struct mini *m = mini_create(NULL, false, 32u << 20);
+    const struct kda_process *processes;
+    size_t count, with = 0;
+    (void)state;
+    mini_system(m, 64);
+    uint64_t text = mini_alloc_page(m, 65536), info = mini_alloc(m, 16);
+    for (unsigned i = 0; i < 32767; i++)
+        mini_put(m, text + 2 * i, 0x20ac, 2);
+    mini_put(m, info, 0xfffefffeu, 4);
+    mini_put64(m, info + 8, text);
+    for (unsigned i = 0; i < 4000; i++) {
+        uint64_t va = mini_process(m, 4 * (i + 1), "p");
+        mini_set(m, va, KDA_F_EPROCESS_SeAuditProcessCreationInfo, info);
+    }
+    mini_kernel(m);
+    m->kernel->arena.limit = (size_t)64 << 20;
+    assert_int_equal(kda_processes(m->kernel, &processes, &count, NULL), KDA_OK);
+    assert_int_equal(count, 4000);
+    for (size_t i = 0; i < count; i++)
+        with += processes[i].image != NULL;
+    assert_in_range(with, 600, 700);                            /* 64 MiB of text */
+    assert_int_equal(mini_gaps(m, "image_path", KDA_LIMIT), 1); /* the same string every time */
+    assert_true(m->kernel->arena.used <= (size_t)64 << 20);
+    mini_free(m);
+}
+
 static void test_sorted_and_found_by_address(void **state)
 {
     struct mini *m = mini_create("6.1.7601.24540", false, 0);
@@ -313,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_hole_in_the_list_filled_by_the_cid_table),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_image_path),
+        cmocka_unit_test(test_long_paths_of_many_processes),
         cmocka_unit_test(test_sorted_and_found_by_address),
         cmocka_unit_test(test_modules),
     };

@@ -19,9 +19,15 @@ static const char *show(struct mini *m, const uint8_t *sd, size_t size)
     return kda_etw_security(&etw, AT | 7, "security", &va);
 }
 
-static void done(struct mini *m)
+static void drop(void)
 {
     kda_arena_deinit(&etw.arena);
+    kda_map_deinit(&etw.sddl_by_va);
+}
+
+static void done(struct mini *m)
+{
+    drop();
     mini_free(m);
 }
 
@@ -119,14 +125,14 @@ static void test_dacl_forms(void **state)
     (void)state;
     start(&b, 0); /* no DACL at all */
     assert_string_equal(show(m, b.bytes, b.size), "");
-    kda_arena_deinit(&etw.arena);
+    drop();
     start(&b, 4); /* null DACL: everyone may do everything */
     assert_string_equal(show(m, b.bytes, b.size), "D:NO_ACCESS_CONTROL");
-    kda_arena_deinit(&etw.arena);
+    drop();
     start(&b, 4); /* empty DACL: nobody may do anything */
     acl(&b, DACL);
     assert_string_equal(show(m, b.bytes, b.size), "D:");
-    kda_arena_deinit(&etw.arena);
+    drop();
     start(&b, 0x4 | 0x100 | 0x400);
     acl(&b, DACL);
     assert_string_equal(show(m, b.bytes, b.size), "D:ARAI");
@@ -302,6 +308,48 @@ static void test_references(void **state)
     done(m);
 }
 
+/* An image that fills the model is shown as far as it went: the joins keep room for themselves. */
+static void test_a_full_model_is_no_failure(void **state)
+{
+    struct mini *m = mini_create(NULL, false, 0);
+    (void)state;
+    memset(&etw, 0, sizeof(etw));
+    etw.kernel = mini_kernel(m);
+    kda_arena_init(&etw.arena, ((size_t)16 << 20) + 4096);
+    assert_non_null(kda_etw_alloc(&etw, 4000));
+    assert_null(kda_etw_alloc(&etw, 4000));
+    assert_false(etw.out_of_memory);
+    assert_int_equal(mini_gaps(m, "etw", KDA_LIMIT), 1);
+    assert_non_null(kda_arena_alloc(&etw.arena, 4000));
+    done(m);
+}
+
+/* Many objects may share one long descriptor or name: there is an end to showing it again. */
+static void test_what_is_shared_is_not_shown_for_ever(void **state)
+{
+    static char name[65536];
+    struct mini *m = mini_create(NULL, false, 0);
+    uint64_t va;
+    unsigned shown = 0;
+    struct builder b;
+    (void)state;
+    start(&b, 4);
+    acl(&b, 16);
+    assert_non_null(show(m, b.bytes, b.size));
+    assert_non_null(kda_etw_security(&etw, AT, "security", &va));
+    memset(name, 'n', sizeof(name) - 1);
+    while (shown < 1000 && kda_etw_repeat(&etw, name))
+        shown++;
+    assert_in_range(shown, 511, 513);
+    assert_false(kda_etw_repeat(&etw, name));
+    assert_true(kda_etw_repeat(&etw, NULL));
+    etw.repeated_bytes = (uint64_t)32 << 20;
+    assert_null(kda_etw_security(&etw, AT, "security", &va));
+    assert_int_equal(va, AT);
+    assert_int_equal(mini_gaps(m, "names", KDA_LIMIT), 1);
+    done(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +363,8 @@ int main(void)
         cmocka_unit_test(test_hostile_fields),
         cmocka_unit_test(test_huge),
         cmocka_unit_test(test_references),
+        cmocka_unit_test(test_a_full_model_is_no_failure),
+        cmocka_unit_test(test_what_is_shared_is_not_shown_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

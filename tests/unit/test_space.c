@@ -117,7 +117,7 @@ static void test_table_in_transition(void **state)
     (void)state;
     mini_map(m, VA, 0x5000, 0);
     uint8_t *pde = mini_entry(m, VA, 1);
-    kda_put_le64(pde, (kda_le64(pde) & ~(uint64_t)0xfff) | 0x800);
+    kda_put_le64(pde, (kda_le64(pde) & ~(uint64_t)0xfff) | 0x880); /* bit 7 is no size there */
     mini_kernel(m);
     check_translate(m, VA + 8, KDA_OK, 0x5008);
     mini_free(m);

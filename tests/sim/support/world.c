@@ -354,12 +354,17 @@ void world_totals(uint64_t *written, uint64_t *lost)
 
 bool world_wait(const char *kind, const char *text)
 {
-    for (int i = 0; i < 2000; i++) {
+    uint64_t seen = UINT64_MAX;
+
+    for (int i = 0; i < 400; i++) {
         struct world_log log;
-        size_t count;
-        world_read(&log);
-        count = world_count(&log, kind, text, NULL);
-        world_free(&log);
+        size_t count = 0;
+        if (sim_disk_written() != seen) {
+            seen = sim_disk_written();
+            world_read(&log);
+            count = world_count(&log, kind, text, NULL);
+            world_free(&log);
+        }
         if (count)
             return true;
         sim_clock_advance(WORLD_SECOND / 10);
