@@ -197,6 +197,8 @@ const char *sim_fault_name(void)
 
 bool sim_boot(const struct sim_options *options)
 {
+    const char *hang = getenv("KDA_SIM_HANG_MS");
+
     SIM_CHECK(!sim.up, "the machine before this one still runs");
     memset(&sim.options, 0, sizeof(sim.options));
     if (options)
@@ -211,6 +213,9 @@ bool sim_boot(const struct sim_options *options)
     if (!sim.options.frequency)
         sim.options.frequency = SIM_UNITS_PER_SECOND;
     sim.hang_ms = sim.options.hang_ms ? sim.options.hang_ms : 30000;
+    /* A run over seeded mistakes does not want to wait long for each. */
+    if (hang && strtoul(hang, NULL, 10) > 0)
+        sim.hang_ms = strtoul(hang, NULL, 10);
     sim.driver_state = SIM_NO_DRIVER;
     sim.ending = false;
     sim.boot = atomic_fetch_add(&boots, 1) + 1;

@@ -62,8 +62,9 @@ struct sim_options {
     uint32_t hang_ms;    /* real time after which a wait that must end is a hang; 0: 30 s */
 };
 
-/* `options` may be NULL. The machine has the System process (pid 4) and nothing else. Returns
- * false where the host has no folder or memory for it. */
+/* KDA_SIM_HANG_MS in the environment goes before hang_ms. `options` may be NULL. The machine has
+ * the System process (pid 4) and nothing else. Returns false where the host has no folder or memory
+ * for it. */
 bool sim_boot(const struct sim_options *options);
 /* Ends the machine. The driver is unloaded before; everything else is given back here. */
 void sim_shutdown_machine(void);

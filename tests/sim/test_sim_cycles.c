@@ -12,8 +12,18 @@
 #define STORMS 20u
 #endif
 
+/* KDA_SIM_CYCLES in the environment asks for fewer. */
+static unsigned cycles(void)
+{
+    const char *wanted = getenv("KDA_SIM_CYCLES");
+    unsigned long number = wanted ? strtoul(wanted, NULL, 10) : 0;
+
+    return number > 0 && number < CYCLES ? (unsigned)number : CYCLES;
+}
+
 static void thousand_cycles(void **state)
 {
+    const unsigned count = cycles();
     uint64_t written;
     uint64_t lost;
 
@@ -21,7 +31,7 @@ static void thousand_cycles(void **state)
     world_begin(&(struct sim_options){.clock = SIM_CLOCK_HOST});
     sim_settings_set_dword(STR("RingShardBytes"), 65536);
     world_start(2);
-    for (unsigned i = 0; i < CYCLES; i++) {
+    for (unsigned i = 0; i < count; i++) {
         world_load();
         if (i % 50 == 0)
             world_activity(i);
@@ -42,7 +52,7 @@ static void unload_in_the_storm(void **state)
     (void)state;
     world_begin(&(struct sim_options){.clock = SIM_CLOCK_HOST});
     world_start(4);
-    for (unsigned i = 0; i < STORMS; i++) {
+    for (unsigned i = 0; i < STORMS && i < cycles() / 10; i++) {
         world_load();
         for (unsigned j = 0; j < 50; j++)
             world_activity(j);

@@ -394,9 +394,9 @@ static void sleep_with(bool counter_stops)
     world_load();
     set_values(3);
     before = sim_clock_utc();
+    sim_clock_advance(1000);
     sim_power_suspend();
     sim_power_resume(3600 * WORLD_SECOND, counter_stops);
-    sim_clock_advance(1000);
     after = sim_clock_utc();
     assert_true(after >= before + 3600 * WORLD_SECOND);
     set_values(3);
