@@ -29,7 +29,11 @@ static unsigned long long number_after(const char *line, const char *name)
     unsigned long long value = 0;
     const char *at = strstr(line, name);
 
-    if (!at || sscanf(at + strlen(name), "%llu", &value) != 1)
+    char *end = NULL;
+
+    if (at)
+        value = strtoull(at + strlen(name), &end, 10);
+    if (!at || end == at + strlen(name))
         fail_msg("no %s in %s", name, line);
     return value;
 }

@@ -200,18 +200,15 @@ static void images(void **state)
     world_end();
 }
 
-static void registry_values(void **state)
+/* One value of each type, and a buffer that faults when it is read. */
+static void set_values(void)
 {
     static const uint8_t binary[] = {0, 1, 0xFE, 0xFF};
     static uint8_t big[60000];
     const uint32_t number = 4294967295u;
     const uint64_t wide = UINT64_MAX;
     struct sim_registry op = {.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\Demo")};
-    struct world_log log;
 
-    (void)state;
-    world_begin(NULL);
-    world_load();
     sim_enter(WORLD_USER, 0);
     op.name = STR("number");
     op.type = REG_DWORD;
@@ -257,6 +254,16 @@ static void registry_values(void **state)
     op.name = STR("missing");
     sim_registry_delete_value(&op);
     sim_enter(4, 0);
+}
+
+static void registry_values(void **state)
+{
+    struct world_log log;
+
+    (void)state;
+    world_begin(NULL);
+    world_load();
+    set_values();
     world_unload();
     world_read(&log);
     world_line(&log, "registry.value_set", "\"value\":\"number\"", "\"data\":4294967295",

@@ -1,0 +1,326 @@
+/*
+ * test_sim_rules.c - the simulator tells right from wrong: memory, levels, locks, objects.
+ *
+ * A kernel that forgives proves nothing about a driver, so each rule it enforces is broken here
+ * once, in a child process that has to end with the right bug check.
+ */
+#include "breaks.h"
+
+/* --- pool ------------------------------------------------------------------------------------ */
+
+BREAKS(paged_pool_at_dispatch, "IRQL 2, at most 1")
+{
+    KIRQL old;
+    (void)unused;
+    load();
+    KeRaiseIrql(DISPATCH_LEVEL, &old);
+    ExAllocatePoolWithTag(PagedPool, 16, TAG);
+}
+
+BREAKS(double_free, "a second time")
+{
+    void *block;
+    (void)unused;
+    load();
+    block = ExAllocatePoolWithTag(NonPagedPoolNx, 16, TAG);
+    ExFreePoolWithTag(block, TAG);
+    ExFreePoolWithTag(block, TAG);
+}
+
+BREAKS(tag_mismatch, "was allocated with Test")
+{
+    (void)unused;
+    load();
+    ExFreePoolWithTag(ExAllocatePoolWithTag(NonPagedPoolNx, 16, TAG), TAG + 1);
+}
+
+BREAKS(write_behind_the_end, "written 1 bytes behind its end")
+{
+    volatile char *block;
+    (void)unused;
+    load();
+    block = ExAllocatePoolWithTag(NonPagedPoolNx, 16, TAG);
+    block[16] = 1;
+    ExFreePoolWithTag((void *)(uintptr_t)block, TAG);
+}
+
+BREAKS(free_of_null, "frees NULL")
+{
+    (void)unused;
+    load();
+    ExFreePoolWithTag(NULL, TAG);
+}
+
+BREAKS(empty_block, "0 bytes")
+{
+    (void)unused;
+    load();
+    ExAllocatePoolWithTag(NonPagedPoolNx, 0, TAG);
+}
+
+BREAKS(leak, "1 things left after the unload")
+{
+    (void)unused;
+    load();
+    ExAllocatePoolWithTag(NonPagedPoolNx, 16, TAG);
+    sim_driver_unload();
+}
+
+BREAKS(lookaside_list_kept, "left: lookaside list")
+{
+    static NPAGED_LOOKASIDE_LIST list;
+    (void)unused;
+    load();
+    ExInitializeNPagedLookasideList(&list, NULL, NULL, 0, 64, TAG, 0);
+    sim_driver_unload();
+}
+
+BREAKS(block_freed_with_list, "still holds a lookaside list")
+{
+    uint8_t *block;
+    (void)unused;
+    load();
+    block = ExAllocatePoolWithTag(NonPagedPoolNx, 256, TAG);
+    ExInitializeNPagedLookasideList((void *)(block + (64 - (uintptr_t)block % 64) % 64), NULL, NULL,
+                                    0, 64, TAG, 0);
+    ExFreePoolWithTag(block, TAG);
+}
+
+BREAKS(allocation_from_deleted_list, "no lookaside list")
+{
+    static NPAGED_LOOKASIDE_LIST list;
+    (void)unused;
+    load();
+    ExInitializeNPagedLookasideList(&list, NULL, NULL, 0, 64, TAG, 0);
+    ExDeleteNPagedLookasideList(&list);
+    ExAllocateFromNPagedLookasideList(&list);
+}
+
+/* --- levels and locks ------------------------------------------------------------------------ */
+
+BREAKS(wait_at_dispatch, "IRQL 2, at most 1")
+{
+    KEVENT event;
+    KIRQL old;
+    (void)unused;
+    load();
+    KeInitializeEvent(&event, NotificationEvent, TRUE);
+    KeRaiseIrql(DISPATCH_LEVEL, &old);
+    KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, NULL);
+}
+
+BREAKS(raise_downwards, "raises from 1 to 0")
+{
+    KIRQL old;
+    (void)unused;
+    load();
+    KeRaiseIrql(APC_LEVEL, &old);
+    KeRaiseIrql(PASSIVE_LEVEL, &old);
+}
+
+BREAKS(unlock_to_wrong_level, "restores IRQL 1, was taken at 0")
+{
+    KSPIN_LOCK lock;
+    (void)unused;
+    load();
+    KeInitializeSpinLock(&lock);
+    KeAcquireSpinLockRaiseToDpc(&lock);
+    KeReleaseSpinLock(&lock, APC_LEVEL);
+}
+
+BREAKS(unlock_twice, "does not hold the lock")
+{
+    KSPIN_LOCK lock;
+    KIRQL old;
+    (void)unused;
+    load();
+    KeInitializeSpinLock(&lock);
+    old = KeAcquireSpinLockRaiseToDpc(&lock);
+    KeReleaseSpinLock(&lock, old);
+    KeRaiseIrql(DISPATCH_LEVEL, &old);
+    KeReleaseSpinLock(&lock, old);
+}
+
+BREAKS(lock_twice, "already holds the lock")
+{
+    KSPIN_LOCK lock;
+    (void)unused;
+    load();
+    KeInitializeSpinLock(&lock);
+    KeAcquireSpinLockRaiseToDpc(&lock);
+    KeAcquireSpinLockRaiseToDpc(&lock);
+}
+
+BREAKS(dpc_lock_at_passive, "called at IRQL 0")
+{
+    KSPIN_LOCK lock;
+    (void)unused;
+    load();
+    KeInitializeSpinLock(&lock);
+    KeAcquireSpinLockAtDpcLevel(&lock);
+}
+
+BREAKS(lower_with_lock, "lowers with a lock held")
+{
+    KSPIN_LOCK lock;
+    (void)unused;
+    load();
+    KeInitializeSpinLock(&lock);
+    KeAcquireSpinLockRaiseToDpc(&lock);
+    KeLowerIrql(PASSIVE_LEVEL);
+}
+
+BREAKS(paged_code_at_dispatch, "paged code at IRQL 2")
+{
+    KIRQL old;
+    (void)unused;
+    load();
+    KeRaiseIrql(DISPATCH_LEVEL, &old);
+    PAGED_CODE();
+}
+
+BREAKS(event_never_initialized, "no initialized dispatcher object")
+{
+    static KEVENT event;
+    (void)unused;
+    load();
+    KeSetEvent(&event, 0, FALSE);
+}
+
+BREAKS(wait_without_end, "hang")
+{
+    KEVENT event;
+    (void)unused;
+    load();
+    KeInitializeEvent(&event, NotificationEvent, FALSE);
+    KeWaitForSingleObject(&event, Executive, KernelMode, FALSE, NULL);
+}
+
+BREAKS(mutex_twice, "already holds the mutex")
+{
+    FAST_MUTEX mutex;
+    (void)unused;
+    load();
+    ExInitializeFastMutex(&mutex);
+    ExAcquireFastMutex(&mutex);
+    ExAcquireFastMutex(&mutex);
+}
+
+BREAKS(rundown_released_too_often, "more often than acquired")
+{
+    EX_RUNDOWN_REF rundown;
+    (void)unused;
+    load();
+    ExInitializeRundownProtection(&rundown);
+    ExReleaseRundownProtection(&rundown);
+}
+
+BREAKS(rundown_never_released, "hang")
+{
+    EX_RUNDOWN_REF rundown;
+    (void)unused;
+    load();
+    ExInitializeRundownProtection(&rundown);
+    ExAcquireRundownProtection(&rundown);
+    ExWaitForRundownProtectionRelease(&rundown);
+}
+
+/* --- objects --------------------------------------------------------------------------------- */
+
+BREAKS(reference_kept, "left: 1 references to process")
+{
+    PEPROCESS process;
+    (void)unused;
+    load();
+    PsLookupProcessByProcessId((HANDLE)4, &process);
+    sim_driver_unload();
+}
+
+BREAKS(reference_given_back_twice, "more references given back")
+{
+    PEPROCESS process;
+    (void)unused;
+    load();
+    PsLookupProcessByProcessId((HANDLE)4, &process);
+    ObDereferenceObject(process);
+    ObDereferenceObject(process);
+}
+
+BREAKS(lookup_at_dispatch, "IRQL 2, at most 1")
+{
+    PEPROCESS process;
+    KIRQL old;
+    (void)unused;
+    load();
+    KeRaiseIrql(DISPATCH_LEVEL, &old);
+    PsLookupProcessByProcessId((HANDLE)4, &process);
+}
+
+BREAKS(handle_closed_twice, "no open handle")
+{
+    PEPROCESS process;
+    HANDLE handle;
+    (void)unused;
+    load();
+    PsLookupProcessByProcessId((HANDLE)4, &process);
+    ObOpenObjectByPointer(process, OBJ_KERNEL_HANDLE, NULL, 0, NULL, KernelMode, &handle);
+    ZwClose(handle);
+    ZwClose(handle);
+}
+
+BREAKS(handle_of_the_process, "in the reach of the current process")
+{
+    PEPROCESS process;
+    HANDLE handle;
+    (void)unused;
+    load();
+    PsLookupProcessByProcessId((HANDLE)4, &process);
+    ObOpenObjectByPointer(process, 0, NULL, 0, NULL, KernelMode, &handle);
+}
+
+BREAKS(file_at_apc, "IRQL 1, at most 0")
+{
+    IO_STATUS_BLOCK io;
+    KIRQL old;
+    (void)unused;
+    load();
+    KeRaiseIrql(APC_LEVEL, &old);
+    ZwFlushBuffersFile(NULL, &io);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paged_pool_at_dispatch),
+        cmocka_unit_test(double_free),
+        cmocka_unit_test(tag_mismatch),
+        cmocka_unit_test(write_behind_the_end),
+        cmocka_unit_test(free_of_null),
+        cmocka_unit_test(empty_block),
+        cmocka_unit_test(leak),
+        cmocka_unit_test(lookaside_list_kept),
+        cmocka_unit_test(block_freed_with_list),
+        cmocka_unit_test(allocation_from_deleted_list),
+        cmocka_unit_test(wait_at_dispatch),
+        cmocka_unit_test(raise_downwards),
+        cmocka_unit_test(unlock_to_wrong_level),
+        cmocka_unit_test(unlock_twice),
+        cmocka_unit_test(lock_twice),
+        cmocka_unit_test(dpc_lock_at_passive),
+        cmocka_unit_test(lower_with_lock),
+        cmocka_unit_test(paged_code_at_dispatch),
+        cmocka_unit_test(event_never_initialized),
+        cmocka_unit_test(wait_without_end),
+        cmocka_unit_test(mutex_twice),
+        cmocka_unit_test(rundown_released_too_often),
+        cmocka_unit_test(rundown_never_released),
+        cmocka_unit_test(reference_kept),
+        cmocka_unit_test(reference_given_back_twice),
+        cmocka_unit_test(lookup_at_dispatch),
+        cmocka_unit_test(handle_closed_twice),
+        cmocka_unit_test(handle_of_the_process),
+        cmocka_unit_test(file_at_apc),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
