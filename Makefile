@@ -41,6 +41,8 @@ check: deps-check
 bench: deps-check
 	@$(MAKE) --no-print-directory all
 	@python3 tests/bench/bench.py --build $(BUILD)
+	@$(BUILD)/release/kda-bench-queue
+	@$(BUILD)/release/kda-bench-jsonl $(BUILD)
 
 # Long fuzzing: SECONDS per target (default ten minutes).
 SECONDS ?= 600
