@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 DEMO := $(BUILD)/demo
 TYPE ?= RelWithDebInfo
 
-.PHONY: all demo check bench fuzz install tables clean deps-demo deps-check
+.PHONY: all demo check bench mutants fuzz install tables clean deps-demo deps-check
 
 all: $(BUILD)/release/kda
 
@@ -43,6 +43,10 @@ bench: deps-check
 	@python3 tests/bench/bench.py --build $(BUILD)
 	@$(BUILD)/release/kda-bench-queue
 	@$(BUILD)/release/kda-bench-jsonl $(BUILD)
+
+# Every seeded mistake has to be caught by the tests; takes some minutes.
+mutants: deps-check
+	@python3 tests/mutants/run.py --jobs $(JOBS)
 
 # Long fuzzing: SECONDS per target (default ten minutes).
 SECONDS ?= 600

@@ -3,14 +3,8 @@
  */
 #include "world.h"
 
-/* ThreadSanitizer looks at each access: a few tell it enough. */
-#ifdef __SANITIZE_THREAD__
-#define CYCLES 40u
-#define STORMS 3u
-#else
-#define CYCLES 1000u
-#define STORMS 20u
-#endif
+#define CYCLES (WORLD_THREADS ? 40u : 1000u)
+#define STORMS (WORLD_THREADS ? 3u : 20u)
 
 /* KDA_SIM_CYCLES in the environment asks for fewer. */
 static unsigned cycles(void)

@@ -104,6 +104,41 @@ static void process_without_names(void **state)
     world_end();
 }
 
+/* One that no notification told is told when it does something. */
+static void process_never_told(void **state)
+{
+    const struct sim_process process = {.pid = 7000,
+                                        .image = STR("\\Device\\HarddiskVolume3\\late.exe"),
+                                        .command_line = STR("late")};
+    const uint32_t number = 1;
+    struct world_log log;
+    uint64_t told = UINT64_MAX;
+
+    (void)state;
+    world_begin(NULL);
+    world_load();
+    assert_int_equal(sim_process_existing(&process, NULL), 0);
+    sim_enter(7000, 0);
+    sim_registry_set_value(&(struct sim_registry){.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\L"),
+                                                  .name = STR("v"),
+                                                  .type = REG_DWORD,
+                                                  .data = &number,
+                                                  .size = 4});
+    sim_enter(4, 0);
+    world_unload();
+    world_read(&log);
+    world_line(&log, "process.existing", "\"pid\":7000,", "late.exe", NULL);
+    world_line(&log, "registry.value_set", "\"pid\":7000,", "late.exe", NULL);
+    for (size_t i = 0; i < log.count; i++) {
+        if (log.lines[i].pid == 7000 && told == UINT64_MAX) {
+            told = log.lines[i].id;
+            assert_non_null(strstr(log.lines[i].text, "\"process.existing\""));
+        }
+    }
+    world_free(&log);
+    world_end();
+}
+
 static void old_kernel(void **state)
 {
     const struct sim_options options = {.build = 9600};
@@ -497,6 +532,7 @@ int main(void)
         cmocka_unit_test(load_and_unload),
         cmocka_unit_test(process_life),
         cmocka_unit_test(process_without_names),
+        cmocka_unit_test(process_never_told),
         cmocka_unit_test(old_kernel),
         cmocka_unit_test(threads),
         cmocka_unit_test(images),

@@ -8,9 +8,12 @@
 
 static void begin(void)
 {
+    static const uint16_t keys[] = u"\\REGISTRY\\MACHINE\\SOFTWARE\\Test\0";
+
     world_begin(&(struct sim_options){.hang_ms = 20000});
     sim_settings_set_dword(STR("RingShards"), 1);
     sim_settings_set_dword(STR("RingShardBytes"), 65536);
+    sim_settings_set(STR("OldDataKeys"), REG_MULTI_SZ, keys, sizeof(keys));
 }
 
 static void faults_at_load(void **state)

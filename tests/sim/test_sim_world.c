@@ -28,6 +28,7 @@ static void every_level(void **state)
 {
     struct sim_flow flow = {
         .version = 6, .protocol = 6, .local_port = 1, .remote_port = 2, .pid = WORLD_USER};
+    static uint16_t path[3000];
     const uint32_t number = 9;
     struct world_log log;
 
@@ -66,6 +67,14 @@ static void every_level(void **state)
     sim_set_irql(DISPATCH_LEVEL);
     sim_power_suspend();
     sim_power_resume(WORLD_SECOND, false);
+    /* Of a process that nobody knows, with a path that needs more than a block of the list. */
+    for (size_t i = 0; i < 3000; i++)
+        path[i] = (uint16_t)('a' + i % 26);
+    flow.pid = 99996;
+    flow.image = (struct sim_str){path, 3000};
+    flow.version = 4;
+    flow.remote_port = 777;
+    sim_net_connect(&flow, NULL);
     sim_set_irql(PASSIVE_LEVEL);
     world_unload();
     world_read(&log);
@@ -73,7 +82,8 @@ static void every_level(void **state)
     assert_int_equal(world_count(&log, "thread.create", "\"start_address\":\"irql\"", NULL), 1);
     assert_int_equal(world_count(&log, "registry.value_set", "\"data\":9", NULL), 2);
     assert_int_equal(world_count(&log, "registry.key_rename", "\"new_name\":\"Other\"", NULL), 2);
-    assert_int_equal(world_count(&log, "network.connect", NULL), 4);
+    assert_int_equal(world_count(&log, "network.connect", NULL), 5);
+    world_line(&log, "network.connect", "\"remote_port\":777", "\"image\":\"abcdef", NULL);
     assert_int_equal(world_count(&log, "network.accept", NULL), 4);
     assert_int_equal(world_count(&log, "network.listen", NULL), 4);
     world_free(&log);
@@ -288,6 +298,29 @@ static void stop_with_full_disk(void **state)
     world_end();
 }
 
+/* What is queued while the writer is busy is written at the stop. */
+static void stop_drains(void **state)
+{
+    struct world_log log;
+
+    (void)state;
+    world_begin(NULL);
+    world_load();
+    sim_disk_slow(200000);
+    VALUE("first");
+    sim_clock_advance(2 * WORLD_SECOND);
+    usleep(50000); /* it is writing now */
+    for (int i = 0; i < 50; i++)
+        VALUE("queued");
+    world_unload();
+    sim_disk_slow(0);
+    world_read(&log);
+    assert_int_equal(world_count(&log, "registry.value_set", "\"queued\"", NULL), 50);
+    assert_non_null(strstr(log.lines[log.count - 1].text, "\"sensor.stop\""));
+    world_free(&log);
+    world_end();
+}
+
 static void slow_disk_storm(void **state)
 {
     struct world_log log;
@@ -459,6 +492,7 @@ int main(void)
         cmocka_unit_test(folder_missing),
         cmocka_unit_test(folder_on_missing_path),
         cmocka_unit_test(stop_with_full_disk),
+        cmocka_unit_test(stop_drains),
         cmocka_unit_test(slow_disk_storm),
         cmocka_unit_test(engine_comes_later),
         cmocka_unit_test(engine_never_comes),

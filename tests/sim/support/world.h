@@ -21,6 +21,18 @@
 #define WORLD_SHELL 2000u /* a process that runs before the driver is loaded */
 #define WORLD_USER 2400u
 
+/* ThreadSanitizer looks at each access, which takes its time. */
+#ifdef __SANITIZE_THREAD__
+#define WORLD_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WORLD_THREADS 1
+#endif
+#endif
+#ifndef WORLD_THREADS
+#define WORLD_THREADS 0
+#endif
+
 #define STR(text) SIM_STR(u##text)
 #define WORLD_SECOND UINT64_C(10000000)
 
