@@ -552,42 +552,6 @@ NTSTATUS ZwFlushBuffersFile(HANDLE file, PIO_STATUS_BLOCK io)
 
 /* --- directories ----------------------------------------------------------------------------- */
 
-static bool matches(const char *pattern, const char *name)
-{
-    for (; *pattern && *pattern != '*'; pattern++, name++) {
-        if (!*name || (*pattern != '?' && strncasecmp(pattern, name, 1) != 0))
-            return false;
-    }
-    if (!*pattern)
-        return !*name;
-    for (pattern++;; name++) {
-        if (matches(pattern, name))
-            return true;
-        if (!*name)
-            return false;
-    }
-}
-
-static size_t to_utf16(const char *text, uint16_t *out)
-{
-    const uint8_t *at = (const uint8_t *)text;
-    size_t used = 0;
-
-    while (*at) {
-        uint32_t c = *at++;
-        int more = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC0 ? 1 : 0;
-        c &= more == 3 ? 7u : more == 2 ? 15u : more == 1 ? 31u : 127u;
-        for (; more > 0 && (*at & 0xC0) == 0x80; more--)
-            c = c << 6 | (*at++ & 63u);
-        if (c >= 0x10000) {
-            out[used++] = (uint16_t)(0xD800 + ((c - 0x10000) >> 10));
-            c = 0xDC00 + ((c - 0x10000) & 0x3FF);
-        }
-        out[used++] = (uint16_t)c;
-    }
-    return used;
-}
-
 static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uint8_t *buffer,
                            ULONG length, PIO_STATUS_BLOCK io)
 {
@@ -600,9 +564,9 @@ static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uin
         size_t units;
         ULONG bytes;
         FILE_NAMES_INFORMATION *entry;
-        if (!matches(pattern, text))
+        if (!sim_name_matches(pattern, text))
             continue;
-        units = to_utf16(text, name);
+        units = sim_name_to_utf16(text, name);
         used = (used + 7u) & ~7u;
         bytes = (ULONG)(FIELD_OFFSET(FILE_NAMES_INFORMATION, FileName) + units * 2);
         if (used + bytes > length) {
