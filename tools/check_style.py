@@ -21,7 +21,7 @@ FUNCTION_END = re.compile(r"^}")
 
 
 def c_files(root):
-    for top in ("event", "include", "lib", "cli", "tools", "tests"):
+    for top in ("event", "sim", "include", "lib", "cli", "tools", "tests"):
         for folder, dirs, names in os.walk(os.path.join(root, top)):
             dirs.sort()
             for name in sorted(names):
