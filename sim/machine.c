@@ -158,6 +158,8 @@ static struct {
     _Atomic uint64_t armed;
     _Atomic uint64_t calls;
     const char *_Atomic name;
+    _Atomic int scope;
+    void *_Atomic owner; /* thread that set the scope */
 } faults;
 
 void sim_fault_arm(uint64_t n)
@@ -168,10 +170,21 @@ void sim_fault_arm(uint64_t n)
     atomic_store(&faults.armed, n);
 }
 
+void sim_fault_scope(enum sim_fault_scope scope)
+{
+    atomic_store(&faults.owner, &context);
+    atomic_store(&faults.scope, (int)scope);
+}
+
 bool sim_fault(const char *ddi)
 {
-    uint64_t call = atomic_fetch_add(&faults.calls, 1) + 1;
+    int scope = atomic_load(&faults.scope);
+    uint64_t call;
 
+    if (scope != SIM_FAULT_ALL &&
+        (atomic_load(&faults.owner) == &context) != (scope == SIM_FAULT_THIS_THREAD))
+        return false;
+    call = atomic_fetch_add(&faults.calls, 1) + 1;
     if (call != atomic_load(&faults.armed))
         return false;
     atomic_store(&faults.name, ddi);
@@ -220,6 +233,7 @@ bool sim_boot(const struct sim_options *options)
     sim.ending = false;
     sim.boot = atomic_fetch_add(&boots, 1) + 1;
     sim_fault_arm(0);
+    sim_fault_scope(SIM_FAULT_ALL);
     sim_clock_boot();
     if (!sim_zw_boot())
         return false;

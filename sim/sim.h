@@ -332,6 +332,10 @@ void sim_settle(void);
 /* The n-th call from now on (1: the next) of a DDI that can fail, made by the driver, fails with a
  * documented status; 0 disarms. Calls are counted over all threads. */
 void sim_fault_arm(uint64_t n);
+/* Whose calls are counted: a sweep that has to meet every call of one thread is not led astray by
+ * what others do meanwhile. All, until told otherwise. */
+enum sim_fault_scope { SIM_FAULT_ALL, SIM_FAULT_THIS_THREAD, SIM_FAULT_OTHERS };
+void sim_fault_scope(enum sim_fault_scope scope);
 bool sim_fault_fired(void);
 /* Fallible calls since sim_fault_arm. */
 uint64_t sim_fault_calls(void);

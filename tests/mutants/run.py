@@ -9,6 +9,7 @@ every fourth patch only. Exit 0 if every mistake was caught, 1 if one was not, 2
 tree does not pass or a patch does not apply.
 """
 import argparse
+import filecmp
 import glob
 import os
 import re
@@ -32,15 +33,23 @@ def run(args, **kw):
                           stderr=subprocess.STDOUT, text=True, errors="replace", **kw)
 
 
+def copy_file(source, target):
+    """Only what differs, and with a new time: make must not take an older object for it."""
+    if os.path.exists(target) and filecmp.cmp(source, target, shallow=False):
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    shutil.copyfile(source, target)
+
+
 def copy_tree(tree):
     for name in TREES:
         source = os.path.join(ROOT, name)
-        target = os.path.join(tree, name)
-        if os.path.isdir(source):
-            shutil.copytree(source, target, dirs_exist_ok=True)
-        elif os.path.exists(source):
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            shutil.copy2(source, target)
+        if not os.path.isdir(source):
+            copy_file(source, os.path.join(tree, name))
+        for folder, _, names in os.walk(source):
+            for leaf in names:
+                path = os.path.join(folder, leaf)
+                copy_file(path, os.path.join(tree, os.path.relpath(path, ROOT)))
 
 
 def build(tree, test, jobs):

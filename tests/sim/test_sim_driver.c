@@ -235,8 +235,30 @@ static void images(void **state)
     world_end();
 }
 
-/* One value of each type, and a buffer that faults when it is read. */
-static void set_values(void)
+static void check_values(void)
+{
+    struct world_log log;
+
+    world_read(&log);
+    world_line(&log, "registry.value_set", "\"value\":\"number\"", "\"data\":4294967295",
+               "\"value_type\":\"REG_DWORD\"", "\"status\":\"0x0", "\"pid\":2400,", NULL);
+    world_line(&log, "registry.value_set", "\"value\":\"wide\"", "18446744073709551615", NULL);
+    world_line(&log, "registry.value_set", "\"value\":\"binary\"", "\"data\":\"0001feff\"", NULL);
+    world_line(&log, "registry.value_set", "\"value\":\"multi\"", "\"data\":[\"one\",\"two\"]",
+               NULL);
+    world_line(&log, "registry.value_set", "\"value\":\"\"", "lone \xEF\xBF\xBD end", NULL);
+    world_line(&log, "registry.value_set", "\"value\":\"empty\"", "\"data_size\":0", NULL);
+    world_line(&log, "registry.value_set", "\"value\":\"big\"", "\"data_size\":60000",
+               "\"truncated\":[\"data\"]", NULL);
+    world_line(&log, "registry.value_set", "\"value\":\"faulting\"", "\"data_size\":100",
+               "\"omitted\":{\"data\":", NULL);
+    world_line(&log, "registry.value_delete", "\"value\":\"number\"", "\"status\":\"0x0", NULL);
+    world_line(&log, "registry.value_delete", "\"value\":\"missing\"", "\"status\":\"0xc0000034\"",
+               NULL);
+    world_free(&log);
+}
+
+static void registry_values(void **state)
 {
     static const uint8_t binary[] = {0, 1, 0xFE, 0xFF};
     static uint8_t big[60000];
@@ -244,6 +266,9 @@ static void set_values(void)
     const uint64_t wide = UINT64_MAX;
     struct sim_registry op = {.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\Demo")};
 
+    (void)state;
+    world_begin(NULL);
+    world_load();
     sim_enter(WORLD_USER, 0);
     op.name = STR("number");
     op.type = REG_DWORD;
@@ -289,34 +314,8 @@ static void set_values(void)
     op.name = STR("missing");
     sim_registry_delete_value(&op);
     sim_enter(4, 0);
-}
-
-static void registry_values(void **state)
-{
-    struct world_log log;
-
-    (void)state;
-    world_begin(NULL);
-    world_load();
-    set_values();
     world_unload();
-    world_read(&log);
-    world_line(&log, "registry.value_set", "\"value\":\"number\"", "\"data\":4294967295",
-               "\"value_type\":\"REG_DWORD\"", "\"status\":\"0x0", "\"pid\":2400,", NULL);
-    world_line(&log, "registry.value_set", "\"value\":\"wide\"", "18446744073709551615", NULL);
-    world_line(&log, "registry.value_set", "\"value\":\"binary\"", "\"data\":\"0001feff\"", NULL);
-    world_line(&log, "registry.value_set", "\"value\":\"multi\"", "\"data\":[\"one\",\"two\"]",
-               NULL);
-    world_line(&log, "registry.value_set", "\"value\":\"\"", "lone \xEF\xBF\xBD end", NULL);
-    world_line(&log, "registry.value_set", "\"value\":\"empty\"", "\"data_size\":0", NULL);
-    world_line(&log, "registry.value_set", "\"value\":\"big\"", "\"data_size\":60000",
-               "\"truncated\":[\"data\"]", NULL);
-    world_line(&log, "registry.value_set", "\"value\":\"faulting\"", "\"data_size\":100",
-               "\"omitted\":{\"data\":", NULL);
-    world_line(&log, "registry.value_delete", "\"value\":\"number\"", "\"status\":\"0x0", NULL);
-    world_line(&log, "registry.value_delete", "\"value\":\"missing\"", "\"status\":\"0xc0000034\"",
-               NULL);
-    world_free(&log);
+    check_values();
     world_end();
 }
 

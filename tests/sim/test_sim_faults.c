@@ -16,15 +16,15 @@ static void begin(void)
     sim_settings_set(STR("OldDataKeys"), REG_MULTI_SZ, keys, sizeof(keys));
 }
 
-static void faults_at_load(void **state)
+static unsigned sweep_load(enum sim_fault_scope scope)
 {
     unsigned n;
     bool fired = true;
 
-    (void)state;
     for (n = 1; n < 5000 && fired; n++) {
         int32_t status;
         begin();
+        sim_fault_scope(scope);
         sim_fault_arm(n);
         status = sim_driver_load(DriverEntry);
         fired = sim_fault_fired();
@@ -41,8 +41,15 @@ static void faults_at_load(void **state)
         }
         world_end();
     }
-    assert_true(n > 20);
     assert_false(fired);
+    return n;
+}
+
+static void faults_at_load(void **state)
+{
+    (void)state;
+    assert_true(sweep_load(SIM_FAULT_THIS_THREAD) > 20);
+    sweep_load(SIM_FAULT_OTHERS); /* the writer's thread, and work items */
 }
 
 static void use(void)
@@ -79,15 +86,15 @@ static void use(void)
     }
 }
 
-static void faults_in_use(void **state)
+static unsigned sweep_use(enum sim_fault_scope scope)
 {
     unsigned n;
     bool fired = true;
 
-    (void)state;
     for (n = 1; n < 5000 && fired; n++) {
         begin();
         world_load();
+        sim_fault_scope(scope);
         sim_fault_arm(n);
         use();
         fired = sim_fault_fired();
@@ -95,20 +102,27 @@ static void faults_in_use(void **state)
         world_unload();
         world_end();
     }
-    assert_true(n > 20);
     assert_false(fired);
+    return n;
 }
 
-static void faults_at_the_end(void **state)
+static void faults_in_use(void **state)
+{
+    (void)state;
+    assert_true(sweep_use(SIM_FAULT_THIS_THREAD) > 20);
+    sweep_use(SIM_FAULT_OTHERS);
+}
+
+static unsigned sweep_end(enum sim_fault_scope scope)
 {
     unsigned n;
     bool fired = true;
 
-    (void)state;
     for (n = 1; n < 2000 && fired; n++) {
         begin();
         world_load();
         world_activity(n);
+        sim_fault_scope(scope);
         sim_fault_arm(n);
         sim_system_shutdown();
         world_activity(n + 1);
@@ -118,8 +132,15 @@ static void faults_at_the_end(void **state)
         assert_int_equal(sim_ledger_count(), 0);
         world_end();
     }
-    assert_true(n > 2);
     assert_false(fired);
+    return n;
+}
+
+static void faults_at_the_end(void **state)
+{
+    (void)state;
+    assert_true(sweep_end(SIM_FAULT_THIS_THREAD) > 2);
+    assert_true(sweep_end(SIM_FAULT_OTHERS) > 2);
 }
 
 int main(void)
