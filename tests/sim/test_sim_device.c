@@ -375,7 +375,7 @@ static void number_of_readers(void **state)
     world_load();
     for (size_t i = 0; i < 4; i++)
         readers[i] = open_reader(&requests_of[i], buffer[i], sizeof(buffer[i]));
-    assert_true(sim_request_wait(requests_of[3], 0));
+    assert_true(sim_request_wait(requests_of[3], 30000));
     assert_true(sim_request_status(requests_of[3]) < 0);
     /* One leaves, the place is free. */
     sim_reader_kill(readers[1]);
