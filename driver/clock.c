@@ -23,7 +23,8 @@ typedef struct _KDA_CLOCK {
 static KDA_CLOCK KdapClock;
 
 /* Called at up to DISPATCH_LEVEL. */
-static VOID KdapPowerState(PVOID context, PVOID argument1, PVOID argument2)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapPowerState(PVOID context, PVOID argument1, PVOID argument2)
 {
     ULONGLONG counter, utc;
     LONG64 now, before;
@@ -94,7 +95,8 @@ _Use_decl_annotations_ BOOLEAN KdaClockMoved(ULONGLONG *counter, ULONGLONG *utc)
 /* One reading of the system time between two of the counter. A processor that is taken away in
  * between (by an interrupt, or by a hypervisor for minutes) shows, and the reading is made again.
  */
-static ULONGLONG KdapReadPair(ULONGLONG *counter, ULONGLONG *utc)
+_IRQL_requires_max_(DISPATCH_LEVEL) static ULONGLONG
+    KdapReadPair(ULONGLONG *counter, ULONGLONG *utc)
 {
     LARGE_INTEGER time;
     KIRQL irql;

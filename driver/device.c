@@ -21,14 +21,14 @@ static const PCWSTR KdapSddl = KDA_W("D:P(A;;GA;;;SY)(A;;GA;;;BA)");
 /* The buffer holds what came in, and takes what goes out. */
 typedef NTSTATUS KDA_CONTROL_HANDLER(PVOID buffer);
 
-static VOID KdapHead(struct kda_control *head, ULONG size)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapHead(struct kda_control *head, ULONG size)
 {
     RtlZeroMemory(head, size);
     head->version = KDA_CONTROL_VERSION;
     head->size = size;
 }
 
-static NTSTATUS KdapVersion(PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapVersion(PVOID buffer)
 {
     struct kda_control_version *version = buffer;
 
@@ -41,7 +41,7 @@ static NTSTATUS KdapVersion(PVOID buffer)
     return STATUS_SUCCESS;
 }
 
-static NTSTATUS KdapStatus(PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStatus(PVOID buffer)
 {
     struct kda_control_status *status = buffer;
 
@@ -50,7 +50,7 @@ static NTSTATUS KdapStatus(PVOID buffer)
     return STATUS_SUCCESS;
 }
 
-static NTSTATUS KdapKinds(PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapKinds(PVOID buffer)
 {
     struct kda_control_kinds *kinds = buffer;
     LONG before, after;
@@ -66,7 +66,7 @@ static NTSTATUS KdapKinds(PVOID buffer)
     return STATUS_SUCCESS;
 }
 
-static NTSTATUS KdapFlush(PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapFlush(PVOID buffer)
 {
     UNREFERENCED_PARAMETER(buffer);
     return KdaWriterFlush();
@@ -87,7 +87,7 @@ static const KDA_CONTROL_ROW KdapControls[] = {
     {KDA_IOCTL_FLUSH, sizeof(struct kda_control), 0, KdapFlush},
 };
 
-static NTSTATUS KdapControl(PIRP irp, ULONG *returned)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapControl(PIRP irp, ULONG *returned)
 {
     PIO_STACK_LOCATION stack = IoGetCurrentIrpStackLocation(irp);
     const struct kda_control *head = irp->AssociatedIrp.SystemBuffer;
@@ -113,7 +113,7 @@ static NTSTATUS KdapControl(PIRP irp, ULONG *returned)
 
 /* --- dispatch -------------------------------------------------------------------------------- */
 
-static NTSTATUS KdapCreate(PIRP irp)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapCreate(PIRP irp)
 {
     PFILE_OBJECT file = IoGetCurrentIrpStackLocation(irp)->FileObject;
 
@@ -123,7 +123,7 @@ static NTSTATUS KdapCreate(PIRP irp)
     return file->FileName.Length == 0 ? STATUS_SUCCESS : STATUS_OBJECT_NAME_NOT_FOUND;
 }
 
-static NTSTATUS KdapDispatch(PDEVICE_OBJECT device, PIRP irp)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapDispatch(PDEVICE_OBJECT device, PIRP irp)
 {
     PIO_STACK_LOCATION stack = IoGetCurrentIrpStackLocation(irp);
     NTSTATUS status = STATUS_SUCCESS;
@@ -160,7 +160,7 @@ static NTSTATUS KdapDispatch(PDEVICE_OBJECT device, PIRP irp)
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-static NTSTATUS KdapSecure(PDEVICE_OBJECT device)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSecure(PDEVICE_OBJECT device)
 {
     HANDLE handle;
     NTSTATUS status = ObOpenObjectByPointer(device, OBJ_KERNEL_HANDLE, NULL, WRITE_DAC, NULL,

@@ -7,7 +7,7 @@ KDA_DRIVER *KdaDriver;
 
 /* --- newer functions ------------------------------------------------------------------------- */
 
-static PVOID KdapFind(PCWSTR name)
+_IRQL_requires_max_(PASSIVE_LEVEL) static PVOID KdapFind(PCWSTR name)
 {
     UNICODE_STRING string;
 
@@ -15,7 +15,7 @@ static PVOID KdapFind(PCWSTR name)
     return MmGetSystemRoutineAddress(&string);
 }
 
-static NTSTATUS KdapOptionalStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapOptionalStart(KDA_DRIVER *driver)
 {
     KDA_OPTIONAL *optional = &driver->Optional;
     PVOID secure = KdapFind(KDA_W("IoCreateDeviceSecure"));
@@ -38,7 +38,7 @@ static NTSTATUS KdapOptionalStart(KDA_DRIVER *driver)
 
 /* --- the queue ------------------------------------------------------------------------------- */
 
-static NTSTATUS KdapQueueStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapQueueStart(KDA_DRIVER *driver)
 {
     KDAMON_QUEUE_OPTIONS options;
 
@@ -49,7 +49,7 @@ static NTSTATUS KdapQueueStart(KDA_DRIVER *driver)
     return KdaMonEventQueueInitialize(&options) ? STATUS_SUCCESS : STATUS_INSUFFICIENT_RESOURCES;
 }
 
-static VOID KdapQueueStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapQueueStop(KDA_DRIVER *driver)
 {
     UNREFERENCED_PARAMETER(driver);
     KdaMonEventQueueDestroy();
@@ -77,13 +77,13 @@ _Use_decl_annotations_ VOID KdaSensorsTick(VOID)
     ExReleaseRundownProtection(&KdapTicking);
 }
 
-static VOID KdapStopSensors(KDA_DRIVER *driver, ULONG count)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStopSensors(KDA_DRIVER *driver, ULONG count)
 {
     while (count-- != 0)
         KdapSensors[count]->Stop(driver);
 }
 
-static NTSTATUS KdapSensorsStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSensorsStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 
@@ -98,7 +98,7 @@ static NTSTATUS KdapSensorsStart(KDA_DRIVER *driver)
     return STATUS_SUCCESS;
 }
 
-static VOID KdapSensorsStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapSensorsStop(KDA_DRIVER *driver)
 {
     InterlockedExchange(&KdapTicksOn, 0);
     ExWaitForRundownProtectionRelease(&KdapTicking);
@@ -127,7 +127,7 @@ static const KDA_STEP KdapSteps[] = {
     {KdaDeviceOpenForUse, KdaDeviceCloseForUse},
 };
 
-static VOID KdapStopSteps(KDA_DRIVER *driver, ULONG count)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStopSteps(KDA_DRIVER *driver, ULONG count)
 {
     while (count-- != 0) {
         if (KdapSteps[count].Stop != NULL)
@@ -137,7 +137,7 @@ static VOID KdapStopSteps(KDA_DRIVER *driver, ULONG count)
     KdaDriver = NULL;
 }
 
-static VOID KdapUnload(PDRIVER_OBJECT driverObject)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnload(PDRIVER_OBJECT driverObject)
 {
     UNREFERENCED_PARAMETER(driverObject);
     KdapStopSteps(KdaDriver, ARRAYSIZE(KdapSteps));

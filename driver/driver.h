@@ -306,6 +306,22 @@ _IRQL_requires_max_(DISPATCH_LEVEL) VOID
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaRecordPush(_Inout_ KDA_RECORD *record);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaRecordDiscard(_Inout_ KDA_RECORD *record);
 
+/* --- registry operations under way (registry_pending.c) ------------------------------------------
+ */
+
+_IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaPendingStart(VOID);
+/* All records have been taken. */
+_IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaPendingStop(VOID);
+/* Keeps a record and its memory; the result is the context of the operation. NULL: no slot is free,
+ * the record stays the caller's. */
+_IRQL_requires_max_(DISPATCH_LEVEL) PVOID KdaPendingPark(_In_ const KDA_RECORD *record);
+/* Gives the record back. FALSE: the context is not, or not any more, that of one. */
+_IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN
+    KdaPendingTake(_In_ PVOID context, _Out_ KDA_RECORD *record);
+/* The next record that was parked so long ago; `*next` begins with 0. FALSE: no more. */
+_IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN
+    KdaPendingOverdue(_In_ ULONG milliseconds, _Inout_ ULONG *next, _Out_ KDA_RECORD *record);
+
 /* --- log (log_file.c, self.c, writer.c) ------------------------------------------------------- */
 
 /* The files of one log. Used by the writer's thread alone. */

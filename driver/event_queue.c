@@ -13,24 +13,24 @@ typedef struct _KDA_QUEUE {
 
 static KDA_QUEUE KdapQueue;
 
-static uint64_t KdapTime(void *context)
+_IRQL_requires_max_(DISPATCH_LEVEL) static uint64_t KdapTime(void *context)
 {
     UNREFERENCED_PARAMETER(context);
     return KdapQueue.Time();
 }
 
-static uint32_t KdapCpu(void *context)
+_IRQL_requires_max_(DISPATCH_LEVEL) static uint32_t KdapCpu(void *context)
 {
     UNREFERENCED_PARAMETER(context);
     return KeGetCurrentProcessorNumberEx(NULL);
 }
 
-static ULONGLONG KdapCounter(VOID)
+_IRQL_requires_max_(DISPATCH_LEVEL) static ULONGLONG KdapCounter(VOID)
 {
     return (ULONGLONG)KeQueryPerformanceCounter(NULL).QuadPart;
 }
 
-static ULONG KdapDefaultShards(VOID)
+_IRQL_requires_max_(APC_LEVEL) static ULONG KdapDefaultShards(VOID)
 {
     ULONG cpus = KeQueryActiveProcessorCountEx(ALL_PROCESSOR_GROUPS);
     ULONG shards = 1;
@@ -39,7 +39,8 @@ static ULONG KdapDefaultShards(VOID)
     return shards;
 }
 
-static VOID KdapConfigure(const KDAMON_QUEUE_OPTIONS *options, struct kda_ring_config *config)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapConfigure(const KDAMON_QUEUE_OPTIONS *options, struct kda_ring_config *config)
 {
     LARGE_INTEGER frequency;
     ULONG stall = KDA_DEFAULT_STALL_MICROSECONDS;

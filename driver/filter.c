@@ -32,12 +32,13 @@ static KDA_FILTER *KdapFilter;
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-static WCHAR KdapFold(WCHAR unit)
+_IRQL_requires_max_(DISPATCH_LEVEL) static WCHAR KdapFold(WCHAR unit)
 {
     return unit >= 'A' && unit <= 'Z' ? (WCHAR)(unit + ('a' - 'A')) : unit;
 }
 
-static BOOLEAN KdapEqual(const WCHAR *a, const WCHAR *b, ULONG units)
+_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN
+    KdapEqual(const WCHAR *a, const WCHAR *b, ULONG units)
 {
     for (ULONG i = 0; i < units; i++) {
         if (a[i] != b[i] && KdapFold(a[i]) != KdapFold(b[i]))
@@ -63,7 +64,8 @@ _Use_decl_annotations_ BOOLEAN KdaHasPrefix(PCUNICODE_STRING text, PCUNICODE_STR
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-static VOID KdapSetUpRates(KDA_FILTER *filter, const KDA_SETTINGS *settings, ULONGLONG frequency)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapSetUpRates(KDA_FILTER *filter, const KDA_SETTINGS *settings, ULONGLONG frequency)
 {
     for (ULONG i = 0; i < settings->RateCount; i++) {
         const KDA_RATE *rate = &settings->Rates[i];
@@ -122,7 +124,7 @@ _Use_decl_annotations_ ULONG KdaFilterBuckets(VOID)
     return KdapFilter->BucketCount;
 }
 
-static BOOLEAN KdapTake(ULONG kind, ULONG rule)
+_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN KdapTake(ULONG kind, ULONG rule)
 {
     InterlockedIncrement64(&KdapFilter->Kinds[kind]);
     InterlockedIncrement64(&KdapFilter->Rules[rule]);
@@ -131,7 +133,8 @@ static BOOLEAN KdapTake(ULONG kind, ULONG rule)
 
 /* --- rules and rates ------------------------------------------------------------------------- */
 
-static BOOLEAN KdapMatches(const KDA_RULE *rule, const KDA_SUBJECT *subject)
+_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN
+    KdapMatches(const KDA_RULE *rule, const KDA_SUBJECT *subject)
 {
     if (!(rule->Kinds >> subject->Kind & 1u))
         return FALSE;
@@ -150,7 +153,8 @@ static BOOLEAN KdapMatches(const KDA_RULE *rule, const KDA_SUBJECT *subject)
 
 /* One token from the bucket of this process and kind: the stored time moves forward by the price of
  * a token and may not be further ahead of now than the burst. */
-static BOOLEAN KdapSpend(volatile LONG64 *bucket, LONG64 now, LONG64 price, LONG64 burst)
+_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN
+    KdapSpend(volatile LONG64 *bucket, LONG64 now, LONG64 price, LONG64 burst)
 {
     for (;;) {
         LONG64 full = ReadNoFence64(bucket);
@@ -187,13 +191,15 @@ _Use_decl_annotations_ BOOLEAN KdaFilterPass(const KDA_SUBJECT *subject)
 
 /* --- repeats --------------------------------------------------------------------------------- */
 
-static ULONG64 KdapMix(ULONG64 hash, ULONG64 word, ULONG64 factor)
+_IRQL_requires_max_(DISPATCH_LEVEL) static ULONG64
+    KdapMix(ULONG64 hash, ULONG64 word, ULONG64 factor)
 {
     hash = (hash ^ word) * factor;
     return hash ^ hash >> 29;
 }
 
-static VOID KdapHash(const struct kda_event *event, ULONG64 hash[2])
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapHash(const struct kda_event *event, ULONG64 hash[2])
 {
     const ULONG64 *words = (const ULONG64 *)(const VOID *)(event + 1);
     ULONG count = (event->size - (ULONG)sizeof *event) / 8;

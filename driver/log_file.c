@@ -134,7 +134,7 @@ static const WCHAR KdapSuffix[] = KDA_W(".jsonl");
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-static VOID KdapAppend(UNICODE_STRING *name, WCHAR unit)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAppend(UNICODE_STRING *name, WCHAR unit)
 {
     if ((ULONG)name->Length + sizeof(WCHAR) <= name->MaximumLength) {
         name->Buffer[name->Length / sizeof(WCHAR)] = unit;
@@ -142,19 +142,20 @@ static VOID KdapAppend(UNICODE_STRING *name, WCHAR unit)
     }
 }
 
-static VOID KdapAppendText(UNICODE_STRING *name, const WCHAR *text)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapAppendText(UNICODE_STRING *name, const WCHAR *text)
 {
     while (*text != 0)
         KdapAppend(name, *text++);
 }
 
-static VOID KdapAppendHex(UNICODE_STRING *name, ULONG value)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAppendHex(UNICODE_STRING *name, ULONG value)
 {
     for (ULONG shift = 32; shift != 0; shift -= 4)
         KdapAppend(name, (WCHAR) "0123456789abcdef"[value >> (shift - 4) & 0xFu]);
 }
 
-static VOID KdapSetNumber(KDA_LOG_FILE *file, ULONG number)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapSetNumber(KDA_LOG_FILE *file, ULONG number)
 {
     ULONG divisor = 1;
 
@@ -207,7 +208,8 @@ _Use_decl_annotations_ VOID KdaLogFileFree(KDA_LOG_FILE *file)
 
 /* --- the folder ------------------------------------------------------------------------------ */
 
-static NTSTATUS KdapOpenFolder(UNICODE_STRING *name, ULONG disposition, HANDLE *handle)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapOpenFolder(UNICODE_STRING *name, ULONG disposition, HANDLE *handle)
 {
     OBJECT_ATTRIBUTES attributes;
     IO_STATUS_BLOCK io;
@@ -219,7 +221,7 @@ static NTSTATUS KdapOpenFolder(UNICODE_STRING *name, ULONG disposition, HANDLE *
                         FILE_DIRECTORY_FILE | FILE_SYNCHRONOUS_IO_NONALERT, NULL, 0);
 }
 
-static NTSTATUS KdapMakeFolder(UNICODE_STRING *name)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolder(UNICODE_STRING *name)
 {
     HANDLE handle;
     NTSTATUS status = KdapOpenFolder(name, FILE_OPEN_IF, &handle);
@@ -230,7 +232,7 @@ static NTSTATUS KdapMakeFolder(UNICODE_STRING *name)
 }
 
 /* The folder and those above it, from the deepest that is there. */
-static NTSTATUS KdapMakeFolders(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolders(VOID)
 {
     UNICODE_STRING whole = KdaDriver->Settings.Directory;
     UNICODE_STRING part = whole;
@@ -261,7 +263,8 @@ typedef struct _KDA_OLDEST {
     WCHAR Name[KDA_NAME_ROOM];
 } KDA_OLDEST;
 
-static BOOLEAN KdapOlder(const WCHAR *name, ULONG bytes, const KDA_OLDEST *oldest)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+    KdapOlder(const WCHAR *name, ULONG bytes, const KDA_OLDEST *oldest)
 {
     ULONG units = bytes / sizeof(WCHAR), other = oldest->Length / sizeof(WCHAR);
 
@@ -274,7 +277,8 @@ static BOOLEAN KdapOlder(const WCHAR *name, ULONG bytes, const KDA_OLDEST *oldes
     return units < other;
 }
 
-static VOID KdapLook(const UCHAR *list, ULONG bytes, KDA_OLDEST *oldest)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapLook(const UCHAR *list, ULONG bytes, KDA_OLDEST *oldest)
 {
     ULONG at = 0;
 
@@ -295,7 +299,7 @@ static VOID KdapLook(const UCHAR *list, ULONG bytes, KDA_OLDEST *oldest)
     }
 }
 
-static NTSTATUS KdapFindOldest(KDA_OLDEST *oldest)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapFindOldest(KDA_OLDEST *oldest)
 {
     UNICODE_STRING pattern, directory = KdaDriver->Settings.Directory;
     IO_STATUS_BLOCK io;
@@ -328,7 +332,7 @@ static NTSTATUS KdapFindOldest(KDA_OLDEST *oldest)
 /* Keeps the number of files, those of earlier logs with them, within the limit. What cannot be
  * deleted now is tried again with the next file; the open file cannot, wherever a clock that was
  * set back has put its name. */
-static VOID KdapRemoveOld(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemoveOld(VOID)
 {
     OBJECT_ATTRIBUTES attributes;
     KDA_OLDEST oldest;
@@ -358,7 +362,8 @@ static VOID KdapRemoveOld(VOID)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-static NTSTATUS KdapCreate(KDA_LOG_FILE *file, ULONG number, HANDLE *handle)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapCreate(KDA_LOG_FILE *file, ULONG number, HANDLE *handle)
 {
     OBJECT_ATTRIBUTES attributes;
     IO_STATUS_BLOCK io;

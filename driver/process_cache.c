@@ -18,7 +18,7 @@ typedef struct _KDA_PROCESS_BUCKET {
 
 static KDA_PROCESS_BUCKET *KdapBuckets;
 
-static KDA_PROCESS_BUCKET *KdapBucketOf(ULONG pid)
+_IRQL_requires_max_(DISPATCH_LEVEL) static KDA_PROCESS_BUCKET *KdapBucketOf(ULONG pid)
 {
     /* Process ids are multiples of 4. */
     return &KdapBuckets[(pid >> 2) & (KDA_PROCESS_BUCKETS - 1)];
@@ -54,7 +54,8 @@ _Use_decl_annotations_ VOID KdaProcessCacheStop(KDA_DRIVER *driver)
 }
 
 /* An entry that is alive is preferred to one of the same pid that has ended. */
-static KDA_PROCESS *KdapSearch(KDA_PROCESS_BUCKET *bucket, ULONG pid)
+_IRQL_requires_max_(DISPATCH_LEVEL) static KDA_PROCESS *KdapSearch(KDA_PROCESS_BUCKET *bucket,
+                                                                   ULONG pid)
 {
     KDA_PROCESS *process;
 
@@ -85,8 +86,9 @@ _Use_decl_annotations_ VOID KdaProcessRelease(KDA_PROCESS *process)
         ExFreePoolWithTag(process, KDA_TAG_PROCESS);
 }
 
-static KDA_PROCESS *KdapAllocate(ULONG pid, ULONGLONG startKey, LONGLONG createTime,
-                                 PCUNICODE_STRING image)
+_IRQL_requires_max_(DISPATCH_LEVEL) static KDA_PROCESS *KdapAllocate(ULONG pid, ULONGLONG startKey,
+                                                                     LONGLONG createTime,
+                                                                     PCUNICODE_STRING image)
 {
     SIZE_T units = image ? image->Length / sizeof(WCHAR) : 0;
     SIZE_T text = (units * sizeof(WCHAR) + 7) & ~(SIZE_T)7;
@@ -108,7 +110,8 @@ static KDA_PROCESS *KdapAllocate(ULONG pid, ULONGLONG startKey, LONGLONG createT
     return process;
 }
 
-static BOOLEAN KdapSame(const KDA_PROCESS *process, LONGLONG createTime)
+_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN
+    KdapSame(const KDA_PROCESS *process, LONGLONG createTime)
 {
     return process->CreateTime == createTime || process->CreateTime == 0 || createTime == 0;
 }

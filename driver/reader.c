@@ -38,20 +38,20 @@ static KDA_READERS *KdapReaders;
 
 /* --- parked reads ---------------------------------------------------------------------------- */
 
-static VOID KdapInsert(PIO_CSQ queue, PIRP irp)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapInsert(PIO_CSQ queue, PIRP irp)
 {
     UNREFERENCED_PARAMETER(queue);
     InsertTailList(&KdapReaders->Parked, &irp->Tail.Overlay.ListEntry);
 }
 
-static VOID KdapRemove(PIO_CSQ queue, PIRP irp)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapRemove(PIO_CSQ queue, PIRP irp)
 {
     UNREFERENCED_PARAMETER(queue);
     RemoveEntryList(&irp->Tail.Overlay.ListEntry);
 }
 
 /* The next one of a file object; of any, without one. */
-static PIRP KdapPeek(PIO_CSQ queue, PIRP irp, PVOID file)
+_IRQL_requires_max_(DISPATCH_LEVEL) static PIRP KdapPeek(PIO_CSQ queue, PIRP irp, PVOID file)
 {
     PLIST_ENTRY entry = irp ? irp->Tail.Overlay.ListEntry.Flink : KdapReaders->Parked.Flink;
 
@@ -64,26 +64,26 @@ static PIRP KdapPeek(PIO_CSQ queue, PIRP irp, PVOID file)
     return NULL;
 }
 
-static VOID KdapAcquire(PIO_CSQ queue, PKIRQL irql)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapAcquire(PIO_CSQ queue, PKIRQL irql)
 {
     UNREFERENCED_PARAMETER(queue);
     *irql = KeAcquireSpinLockRaiseToDpc(&KdapReaders->QueueLock);
 }
 
-static VOID KdapRelease(PIO_CSQ queue, KIRQL irql)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapRelease(PIO_CSQ queue, KIRQL irql)
 {
     UNREFERENCED_PARAMETER(queue);
     KeReleaseSpinLock(&KdapReaders->QueueLock, irql);
 }
 
-static VOID KdapComplete(PIRP irp, NTSTATUS status, ULONG bytes)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapComplete(PIRP irp, NTSTATUS status, ULONG bytes)
 {
     irp->IoStatus.Status = status;
     irp->IoStatus.Information = bytes;
     IoCompleteRequest(irp, IO_NO_INCREMENT);
 }
 
-static VOID KdapCanceled(PIO_CSQ queue, PIRP irp)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapCanceled(PIO_CSQ queue, PIRP irp)
 {
     UNREFERENCED_PARAMETER(queue);
     KdapComplete(irp, STATUS_CANCELLED, 0);
@@ -91,7 +91,8 @@ static VOID KdapCanceled(PIO_CSQ queue, PIRP irp)
 
 /* --- rings of bytes -------------------------------------------------------------------------- */
 
-static VOID KdapPut(KDA_READER *reader, const CHAR *bytes, ULONG count)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapPut(KDA_READER *reader, const CHAR *bytes, ULONG count)
 {
     ULONG at = (reader->Start + reader->Used) % reader->Size;
     ULONG first = reader->Size - at < count ? reader->Size - at : count;
@@ -101,7 +102,7 @@ static VOID KdapPut(KDA_READER *reader, const CHAR *bytes, ULONG count)
     reader->Used += count;
 }
 
-static ULONG KdapGet(KDA_READER *reader, PUCHAR to, ULONG most)
+_IRQL_requires_max_(APC_LEVEL) static ULONG KdapGet(KDA_READER *reader, PUCHAR to, ULONG most)
 {
     ULONG count = reader->Used < most ? reader->Used : most;
     ULONG first = reader->Size - reader->Start < count ? reader->Size - reader->Start : count;
@@ -113,7 +114,8 @@ static ULONG KdapGet(KDA_READER *reader, PUCHAR to, ULONG most)
     return count;
 }
 
-static VOID KdapCountLoss(KDA_READER *reader, const struct kda_event *event)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapCountLoss(KDA_READER *reader, const struct kda_event *event)
 {
     struct kda_ring_loss *loss = &reader->Loss;
 
@@ -126,7 +128,8 @@ static VOID KdapCountLoss(KDA_READER *reader, const struct kda_event *event)
 }
 
 /* The reader's own loss line, if it has lost something and there is room for it. FALSE: no room. */
-static BOOLEAN KdapTellLoss(KDA_READER *reader, ULONGLONG time, const struct kda_clock *clock)
+_IRQL_requires_max_(APC_LEVEL) static BOOLEAN
+    KdapTellLoss(KDA_READER *reader, ULONGLONG time, const struct kda_clock *clock)
 {
     struct kda_clock copy = *clock;
     struct kda_event *event;
@@ -147,7 +150,7 @@ static BOOLEAN KdapTellLoss(KDA_READER *reader, ULONGLONG time, const struct kda
 
 /* --- readers --------------------------------------------------------------------------------- */
 
-static KDA_READER *KdapAllocate(PFILE_OBJECT file)
+_IRQL_requires_max_(APC_LEVEL) static KDA_READER *KdapAllocate(PFILE_OBJECT file)
 {
     KDA_READER *reader = ExAllocatePoolWithTag(NonPagedPoolNx, sizeof *reader, KDA_TAG_READER);
 
@@ -164,13 +167,13 @@ static KDA_READER *KdapAllocate(PFILE_OBJECT file)
     return reader;
 }
 
-static VOID KdapFreeReader(KDA_READER *reader)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapFreeReader(KDA_READER *reader)
 {
     ExFreePoolWithTag(reader->Data, KDA_TAG_READER);
     ExFreePoolWithTag(reader, KDA_TAG_READER);
 }
 
-static NTSTATUS KdapBecomeReader(PFILE_OBJECT file)
+_IRQL_requires_max_(APC_LEVEL) static NTSTATUS KdapBecomeReader(PFILE_OBJECT file)
 {
     KDA_READER *reader;
     NTSTATUS status = STATUS_SUCCESS;
@@ -208,7 +211,7 @@ _Use_decl_annotations_ NTSTATUS KdaReaderRead(PIRP irp)
     return status;
 }
 
-static VOID KdapEndParked(PFILE_OBJECT file)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapEndParked(PFILE_OBJECT file)
 {
     PIRP irp;
 
@@ -262,7 +265,7 @@ _Use_decl_annotations_ VOID KdaReadersLine(const struct kda_event *event, const 
 }
 
 /* One read that can be completed, with its data in it. */
-static PIRP KdapTakeReady(const struct kda_clock *clock)
+_IRQL_requires_max_(APC_LEVEL) static PIRP KdapTakeReady(const struct kda_clock *clock)
 {
     PIRP irp = NULL;
     PLIST_ENTRY entry;
@@ -298,7 +301,7 @@ _Use_decl_annotations_ VOID KdaReadersServe(const struct kda_clock *clock)
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-static VOID KdapFree(VOID)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapFree(VOID)
 {
     if (KdapReaders->LossRecord != NULL)
         ExFreePoolWithTag(KdapReaders->LossRecord, KDA_TAG_READER);

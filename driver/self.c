@@ -10,7 +10,8 @@
 /* --- identity -------------------------------------------------------------------------------- */
 
 /* A small value: its bytes are at information->Data. */
-static BOOLEAN KdapReadValue(HANDLE key, PCWSTR name, PVOID buffer, ULONG bytes)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+    KdapReadValue(HANDLE key, PCWSTR name, PVOID buffer, ULONG bytes)
 {
     UNICODE_STRING string;
     ULONG returned;
@@ -20,7 +21,7 @@ static BOOLEAN KdapReadValue(HANDLE key, PCWSTR name, PVOID buffer, ULONG bytes)
         ZwQueryValueKey(key, &string, KeyValuePartialInformation, buffer, bytes, &returned));
 }
 
-static VOID KdapPreviousLog(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapPreviousLog(KDA_DRIVER *driver)
 {
     ULONG64 buffer[8];
     const KEY_VALUE_PARTIAL_INFORMATION *value = (const KEY_VALUE_PARTIAL_INFORMATION *)buffer;
@@ -40,7 +41,7 @@ static VOID KdapPreviousLog(KDA_DRIVER *driver)
     ZwClose(key);
 }
 
-static VOID KdapHost(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapHost(KDA_DRIVER *driver)
 {
     ULONG64 buffer[(sizeof driver->HostBuffer + 16) / 8];
     const KEY_VALUE_PARTIAL_INFORMATION *value = (const KEY_VALUE_PARTIAL_INFORMATION *)buffer;
@@ -83,7 +84,8 @@ _Use_decl_annotations_ NTSTATUS KdaSelfIdentify(KDA_DRIVER *driver)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static struct kda_event *KdapDone(struct kda_event_builder *builder)
+_IRQL_requires_max_(PASSIVE_LEVEL) static struct kda_event *KdapDone(
+    struct kda_event_builder *builder)
 {
     return kda_event_end(builder) != 0 ? builder->event : NULL;
 }
@@ -148,7 +150,8 @@ _Use_decl_annotations_ struct kda_event *KdaSelfStatus(PVOID buffer, SIZE_T byte
 
 /* Rules are named by their text, in UTF-8: ASCII as it is, anything else as a question mark, which
  * is enough to find the rule in sensor.start. */
-static VOID KdapRuleCount(struct kda_event_builder *builder, PCUNICODE_STRING text, ULONGLONG count)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapRuleCount(struct kda_event_builder *builder, PCUNICODE_STRING text, ULONGLONG count)
 {
     CHAR name[128];
     ULONG units = text->Length / sizeof(WCHAR), i;

@@ -13,7 +13,7 @@ typedef struct _KDA_IMAGE_SENSOR {
 static KDA_IMAGE_SENSOR KdapSensor;
 
 /* Name of the file an image comes from, of any length; freed by the caller. */
-static OBJECT_NAME_INFORMATION *KdapFileName(PFILE_OBJECT file)
+_IRQL_requires_max_(PASSIVE_LEVEL) static OBJECT_NAME_INFORMATION *KdapFileName(PFILE_OBJECT file)
 {
     OBJECT_NAME_INFORMATION *name = NULL;
     ULONG bytes = KDA_FILE_NAME_BYTES, returned = 0;
@@ -35,8 +35,9 @@ static OBJECT_NAME_INFORMATION *KdapFileName(PFILE_OBJECT file)
     return name;
 }
 
-static VOID KdapTell(PCUNICODE_STRING module, enum kda_omit_reason reason, ULONG targetPid,
-                     const IMAGE_INFO *info, KDA_PROCESS *actor)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapTell(PCUNICODE_STRING module, enum kda_omit_reason reason, ULONG targetPid,
+             const IMAGE_INFO *info, KDA_PROCESS *actor)
 {
     struct kda_event_builder *builder;
     ULONG properties = info->Properties;
@@ -64,7 +65,8 @@ static VOID KdapTell(PCUNICODE_STRING module, enum kda_omit_reason reason, ULONG
     KdaRecordPush(&record);
 }
 
-static VOID KdapLoaded(PCUNICODE_STRING fullName, ULONG targetPid, const IMAGE_INFO *info)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapLoaded(PCUNICODE_STRING fullName, ULONG targetPid, const IMAGE_INFO *info)
 {
     KDA_PROCESS *actor = KdaProcessKnow(KdaPid(PsGetCurrentProcessId()));
     KDA_SUBJECT subject = {KDA_KIND_IMAGE_LOAD, KdaPid(PsGetCurrentProcessId()), actor, NULL, NULL};
@@ -93,7 +95,8 @@ static VOID KdapLoaded(PCUNICODE_STRING fullName, ULONG targetPid, const IMAGE_I
     KdaProcessRelease(actor);
 }
 
-static VOID KdapNotify(PUNICODE_STRING fullName, HANDLE processId, PIMAGE_INFO info)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapNotify(PUNICODE_STRING fullName, HANDLE processId, PIMAGE_INFO info)
 {
     if (!ExAcquireRundownProtection(&KdapSensor.Running))
         return;
@@ -102,7 +105,7 @@ static VOID KdapNotify(PUNICODE_STRING fullName, HANDLE processId, PIMAGE_INFO i
     ExReleaseRundownProtection(&KdapSensor.Running);
 }
 
-static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);
@@ -110,7 +113,7 @@ static NTSTATUS KdapStart(KDA_DRIVER *driver)
     return PsSetLoadImageNotifyRoutine(KdapNotify);
 }
 
-static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);

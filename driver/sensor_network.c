@@ -86,7 +86,7 @@ typedef struct _KDA_FLOW {
     ULONG Pid;
 } KDA_FLOW;
 
-static ULONG64 KdapFlowHash(const KDA_FLOW *flow)
+_IRQL_requires_max_(DISPATCH_LEVEL) static ULONG64 KdapFlowHash(const KDA_FLOW *flow)
 {
     ULONG64 hash = 0xCBF29CE484222325u ^ flow->Pid;
     ULONG64 words[6];
@@ -103,7 +103,7 @@ static ULONG64 KdapFlowHash(const KDA_FLOW *flow)
 }
 
 /* Remembers a flow; TRUE if it was surely not there before. */
-static BOOLEAN KdapRemember(const KDA_FLOW *flow)
+_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN KdapRemember(const KDA_FLOW *flow)
 {
     ULONG64 hash = KdapFlowHash(flow);
     ULONG set = (ULONG)(hash & (KDA_SEEN_SETS - 1));
@@ -130,7 +130,8 @@ static BOOLEAN KdapRemember(const KDA_FLOW *flow)
 /* --- classification -------------------------------------------------------------------------- */
 
 /* A value, if the layer has so many and it is of this type. */
-static const FWP_VALUE0 *KdapValue(const FWPS_INCOMING_VALUES0 *values, ULONG index, ULONG type)
+_IRQL_requires_max_(DISPATCH_LEVEL) static const FWP_VALUE0 *KdapValue(
+    const FWPS_INCOMING_VALUES0 *values, ULONG index, ULONG type)
 {
     const FWP_VALUE0 *value;
 
@@ -141,8 +142,8 @@ static const FWP_VALUE0 *KdapValue(const FWPS_INCOMING_VALUES0 *values, ULONG in
 }
 
 /* Network order. */
-static BOOLEAN KdapAddress(const FWPS_INCOMING_VALUES0 *values, ULONG index, ULONG version,
-                           UCHAR address[16])
+_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN
+    KdapAddress(const FWPS_INCOMING_VALUES0 *values, ULONG index, ULONG version, UCHAR address[16])
 {
     const FWP_VALUE0 *value =
         KdapValue(values, index, version == 4 ? FWP_UINT32 : FWP_BYTE_ARRAY16_TYPE);
@@ -160,21 +161,24 @@ static BOOLEAN KdapAddress(const FWPS_INCOMING_VALUES0 *values, ULONG index, ULO
     return TRUE;
 }
 
-static USHORT KdapPort(const FWPS_INCOMING_VALUES0 *values, ULONG index)
+_IRQL_requires_max_(DISPATCH_LEVEL) static USHORT
+    KdapPort(const FWPS_INCOMING_VALUES0 *values, ULONG index)
 {
     const FWP_VALUE0 *value = KdapValue(values, index, FWP_UINT16);
     return value ? value->uint16 : 0;
 }
 
-static ULONG KdapNumber(const FWPS_INCOMING_VALUES0 *values, ULONG index)
+_IRQL_requires_max_(DISPATCH_LEVEL) static ULONG
+    KdapNumber(const FWPS_INCOMING_VALUES0 *values, ULONG index)
 {
     const FWP_VALUE0 *value = KdapValue(values, index, FWP_UINT32);
     return value ? value->uint32 : 0;
 }
 
-static VOID KdapReadFlow(const FWPS_INCOMING_VALUES0 *values,
-                         const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG version,
-                         BOOLEAN listen, KDA_FLOW *flow)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapReadFlow(const FWPS_INCOMING_VALUES0 *values,
+                 const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG version, BOOLEAN listen,
+                 KDA_FLOW *flow)
 {
     RtlZeroMemory(flow, sizeof *flow);
     flow->Version = (UCHAR)version;
@@ -194,7 +198,8 @@ static VOID KdapReadFlow(const FWPS_INCOMING_VALUES0 *values,
 }
 
 /* Image of a process that was not told: the metadata may have its path, with a NUL. */
-static VOID KdapMetadataImage(const FWPS_INCOMING_METADATA_VALUES0 *metadata, UNICODE_STRING *image)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapMetadataImage(const FWPS_INCOMING_METADATA_VALUES0 *metadata, UNICODE_STRING *image)
 {
     const FWP_BYTE_BLOB *path = metadata->processPath;
     SIZE_T units;
@@ -210,8 +215,9 @@ static VOID KdapMetadataImage(const FWPS_INCOMING_METADATA_VALUES0 *metadata, UN
     image->Length = image->MaximumLength = (USHORT)(units * sizeof(WCHAR));
 }
 
-static VOID KdapTell(ULONG kind, const KDA_FLOW *flow,
-                     const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG direction)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapTell(ULONG kind, const KDA_FLOW *flow, const FWPS_INCOMING_METADATA_VALUES0 *metadata,
+             ULONG direction)
 {
     KDA_PROCESS *process = flow->Pid != KDA_NO_PID ? KdaProcessFind(flow->Pid) : NULL;
     KDA_SUBJECT subject = {kind, flow->Pid, process, NULL, NULL};
@@ -237,8 +243,9 @@ static VOID KdapTell(ULONG kind, const KDA_FLOW *flow,
     KdaProcessRelease(process);
 }
 
-static VOID KdapEstablished(const FWPS_INCOMING_VALUES0 *values,
-                            const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG version)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapEstablished(const FWPS_INCOMING_VALUES0 *values,
+                    const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG version)
 {
     ULONG direction = KdapNumber(values, KDA_WFP_FLOW_DIRECTION);
     ULONG kind =
@@ -252,8 +259,9 @@ static VOID KdapEstablished(const FWPS_INCOMING_VALUES0 *values,
                  direction == FWP_DIRECTION_INBOUND ? KDA_INBOUND : KDA_OUTBOUND);
 }
 
-static VOID KdapListen(const FWPS_INCOMING_VALUES0 *values,
-                       const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG version)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapListen(const FWPS_INCOMING_VALUES0 *values, const FWPS_INCOMING_METADATA_VALUES0 *metadata,
+               ULONG version)
 {
     KDA_FLOW flow;
 
@@ -264,9 +272,9 @@ static VOID KdapListen(const FWPS_INCOMING_VALUES0 *values,
     KdapTell(KDA_KIND_NETWORK_LISTEN, &flow, metadata, KDA_INBOUND);
 }
 
-static VOID KdapAuthorize(const FWPS_INCOMING_VALUES0 *values,
-                          const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG version,
-                          ULONG direction)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapAuthorize(const FWPS_INCOMING_VALUES0 *values,
+                  const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG version, ULONG direction)
 {
     ULONG flags = KdapNumber(values, direction == KDA_OUTBOUND ? KDA_WFP_CONNECT_FLAGS
                                                                : KDA_WFP_RECV_ACCEPT_FLAGS);
@@ -282,10 +290,11 @@ static VOID KdapAuthorize(const FWPS_INCOMING_VALUES0 *values,
         KdapTell(KDA_KIND_NETWORK_EXISTING, &flow, metadata, direction);
 }
 
-static VOID KdapClassify(const FWPS_INCOMING_VALUES0 *values,
-                         const FWPS_INCOMING_METADATA_VALUES0 *metadata, PVOID layerData,
-                         const VOID *classifyContext, const FWPS_FILTER1 *filter,
-                         UINT64 flowContext, FWPS_CLASSIFY_OUT0 *out)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
+    KdapClassify(const FWPS_INCOMING_VALUES0 *values,
+                 const FWPS_INCOMING_METADATA_VALUES0 *metadata, PVOID layerData,
+                 const VOID *classifyContext, const FWPS_FILTER1 *filter, UINT64 flowContext,
+                 FWPS_CLASSIFY_OUT0 *out)
 {
     UNREFERENCED_PARAMETER(layerData);
     UNREFERENCED_PARAMETER(classifyContext);
@@ -321,7 +330,8 @@ static VOID KdapClassify(const FWPS_INCOMING_VALUES0 *values,
     ExReleaseRundownProtection(&KdapSensor.Running);
 }
 
-static NTSTATUS KdapNotify(ULONG type, const GUID *filterKey, FWPS_FILTER1 *filter)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapNotify(ULONG type, const GUID *filterKey, FWPS_FILTER1 *filter)
 {
     UNREFERENCED_PARAMETER(type);
     UNREFERENCED_PARAMETER(filterKey);
@@ -331,14 +341,15 @@ static NTSTATUS KdapNotify(ULONG type, const GUID *filterKey, FWPS_FILTER1 *filt
 
 /* --- the filter engine ----------------------------------------------------------------------- */
 
-static FWPM_DISPLAY_DATA0 KdapDisplay(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static FWPM_DISPLAY_DATA0 KdapDisplay(VOID)
 {
     FWPM_DISPLAY_DATA0 display = {(PWSTR)(ULONG_PTR)KDA_W("KDAMonitor"),
                                   (PWSTR)(ULONG_PTR)KDA_W("Records connections, blocks none")};
     return display;
 }
 
-static NTSTATUS KdapAddFilter(HANDLE engine, const KDA_LAYER *layer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapAddFilter(HANDLE engine, const KDA_LAYER *layer)
 {
     FWPM_CALLOUT0 callout;
     FWPM_FILTER0 filter;
@@ -365,7 +376,7 @@ static NTSTATUS KdapAddFilter(HANDLE engine, const KDA_LAYER *layer)
     return FwpmFilterAdd0(engine, &filter, NULL, &id);
 }
 
-static NTSTATUS KdapAddObjects(HANDLE engine)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapAddObjects(HANDLE engine)
 {
     FWPM_PROVIDER0 provider;
     FWPM_SUBLAYER0 subLayer;
@@ -387,7 +398,7 @@ static NTSTATUS KdapAddObjects(HANDLE engine)
     return status;
 }
 
-static VOID KdapDisarm(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapDisarm(VOID)
 {
     if (KdapSensor.Engine != NULL)
         FwpmEngineClose0(KdapSensor.Engine);
@@ -396,7 +407,7 @@ static VOID KdapDisarm(VOID)
 }
 
 /* A dynamic session: whatever happens to us, the engine takes our objects away with it. */
-static NTSTATUS KdapArm(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapArm(VOID)
 {
     FWPM_SESSION0 session;
     NTSTATUS status;
@@ -427,7 +438,7 @@ static NTSTATUS KdapArm(VOID)
 
 /* One at a time, here or in DriverEntry: requests that come while it runs make it go round again.
  */
-static VOID KdapArmWork(PDEVICE_OBJECT device, PVOID context)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapArmWork(PDEVICE_OBJECT device, PVOID context)
 {
     LONG served;
 
@@ -443,7 +454,7 @@ static VOID KdapArmWork(PDEVICE_OBJECT device, PVOID context)
     ExReleaseRundownProtection(&KdapSensor.Arming);
 }
 
-static VOID KdapRequestArm(BOOLEAN now)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapRequestArm(BOOLEAN now)
 {
     if (!ExAcquireRundownProtection(&KdapSensor.Arming))
         return;
@@ -457,7 +468,7 @@ static VOID KdapRequestArm(BOOLEAN now)
 
 /* Called by the engine's service, at up to DISPATCH_LEVEL. A stop makes the session worthless: it
  * is closed by the work item, which sees every state in order or only the last one. */
-static VOID KdapStateChanged(PVOID context, ULONG newState)
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapStateChanged(PVOID context, ULONG newState)
 {
     UNREFERENCED_PARAMETER(context);
     if (newState != FWPM_SERVICE_RUNNING)
@@ -466,7 +477,7 @@ static VOID KdapStateChanged(PVOID context, ULONG newState)
 }
 
 /* An attempt to arm that failed is made again. */
-static VOID KdapTick(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTick(VOID)
 {
     if (!ReadAcquire(&KdapSensor.Armed))
         KdapRequestArm(FALSE);
@@ -474,7 +485,7 @@ static VOID KdapTick(VOID)
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-static BOOLEAN KdapUnregister(UINT32 id)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapUnregister(UINT32 id)
 {
     LARGE_INTEGER wait;
 
@@ -487,7 +498,7 @@ static BOOLEAN KdapUnregister(UINT32 id)
     return FALSE;
 }
 
-static VOID KdapUnregisterAll(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnregisterAll(KDA_DRIVER *driver)
 {
     BOOLEAN all = TRUE;
 
@@ -503,7 +514,7 @@ static VOID KdapUnregisterAll(KDA_DRIVER *driver)
         ObReferenceObject(driver->DriverObject);
 }
 
-static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
 {
     FWPS_CALLOUT1 callout;
     NTSTATUS status = STATUS_SUCCESS;
@@ -520,7 +531,7 @@ static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
     return status;
 }
 
-static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     if (KdapSensor.Changes != NULL)
@@ -538,7 +549,7 @@ static VOID KdapStop(KDA_DRIVER *driver)
     KdapSensor.Seen = NULL;
 }
 
-static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 

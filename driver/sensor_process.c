@@ -28,7 +28,8 @@ typedef struct _KDA_TOKEN_BUFFER {
     UCHAR Sid[KDA_SID_MOST_BYTES];
 } KDA_TOKEN_BUFFER;
 
-static ULONG KdapSidBytes(const UCHAR *sid, const KDA_TOKEN_BUFFER *buffer, ULONG returned)
+_IRQL_requires_max_(PASSIVE_LEVEL) static ULONG
+    KdapSidBytes(const UCHAR *sid, const KDA_TOKEN_BUFFER *buffer, ULONG returned)
 {
     const UCHAR *end = (const UCHAR *)buffer + returned;
 
@@ -37,7 +38,7 @@ static ULONG KdapSidBytes(const UCHAR *sid, const KDA_TOKEN_BUFFER *buffer, ULON
     return 8u + 4u * sid[1];
 }
 
-static VOID KdapTokenSids(KDA_RECORD *record, HANDLE token)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTokenSids(KDA_RECORD *record, HANDLE token)
 {
     struct kda_event_builder *builder = &record->Builder;
     KDA_TOKEN_BUFFER buffer;
@@ -66,7 +67,8 @@ static VOID KdapTokenSids(KDA_RECORD *record, HANDLE token)
     }
 }
 
-static VOID KdapTokenNumber(KDA_RECORD *record, HANDLE token, ULONG class_, enum kda_field field)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapTokenNumber(KDA_RECORD *record, HANDLE token, ULONG class_, enum kda_field field)
 {
     ULONG value, returned;
 
@@ -76,7 +78,7 @@ static VOID KdapTokenNumber(KDA_RECORD *record, HANDLE token, ULONG class_, enum
         kda_event_set(&record->Builder, field, class_ == TokenElevation ? value != 0 : value);
 }
 
-static VOID KdapToken(KDA_RECORD *record, HANDLE process)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapToken(KDA_RECORD *record, HANDLE process)
 {
     static const enum kda_field fields[] = {KDA_FIELD_PROCESS_SESSION, KDA_FIELD_PROCESS_USER_SID,
                                             KDA_FIELD_PROCESS_INTEGRITY,
@@ -94,7 +96,8 @@ static VOID KdapToken(KDA_RECORD *record, HANDLE process)
     ZwClose(token);
 }
 
-static VOID KdapProcessNumbers(KDA_RECORD *record, HANDLE process, BOOLEAN subsystemKnown)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapProcessNumbers(KDA_RECORD *record, HANDLE process, BOOLEAN subsystemKnown)
 {
     struct kda_event_builder *builder = &record->Builder;
     UCHAR protection;
@@ -116,7 +119,8 @@ static VOID KdapProcessNumbers(KDA_RECORD *record, HANDLE process, BOOLEAN subsy
 }
 
 /* Everything that is asked by handle. */
-static VOID KdapByHandle(KDA_RECORD *record, PEPROCESS process, BOOLEAN subsystemKnown)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapByHandle(KDA_RECORD *record, PEPROCESS process, BOOLEAN subsystemKnown)
 {
     static const enum kda_field fields[] = {
         KDA_FIELD_PROCESS_SESSION,  KDA_FIELD_PROCESS_USER_SID,   KDA_FIELD_PROCESS_INTEGRITY,
@@ -137,7 +141,7 @@ static VOID KdapByHandle(KDA_RECORD *record, PEPROCESS process, BOOLEAN subsyste
     ZwClose(handle);
 }
 
-static ULONGLONG KdapStartKey(PEPROCESS process)
+_IRQL_requires_max_(PASSIVE_LEVEL) static ULONGLONG KdapStartKey(PEPROCESS process)
 {
     return KdaDriver->Optional.GetProcessStartKey ? KdaDriver->Optional.GetProcessStartKey(process)
                                                   : 0;
@@ -145,7 +149,8 @@ static ULONGLONG KdapStartKey(PEPROCESS process)
 
 /* The start key of a parent. The pid may have been used again since: a process younger than its
  * child is not the parent. */
-static ULONGLONG KdapParentKey(ULONG parentPid, LONGLONG childTime)
+_IRQL_requires_max_(PASSIVE_LEVEL) static ULONGLONG
+    KdapParentKey(ULONG parentPid, LONGLONG childTime)
 {
     KDA_PROCESS *known = KdaProcessFind(parentPid);
     PEPROCESS parent;
@@ -169,8 +174,9 @@ static ULONGLONG KdapParentKey(ULONG parentPid, LONGLONG childTime)
 /* --- records --------------------------------------------------------------------------------- */
 
 /* What create and existing have in common; the strings and parent are the caller's. */
-static VOID KdapDescribe(KDA_RECORD *record, PEPROCESS process, const KDA_PROCESS *entry,
-                         BOOLEAN subsystemKnown)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapDescribe(KDA_RECORD *record, PEPROCESS process, const KDA_PROCESS *entry,
+                 BOOLEAN subsystemKnown)
 {
     struct kda_event_builder *builder = &record->Builder;
     UCHAR section = 0;
@@ -185,7 +191,8 @@ static VOID KdapDescribe(KDA_RECORD *record, PEPROCESS process, const KDA_PROCES
     KdapByHandle(record, process, subsystemKnown);
 }
 
-static VOID KdapParent(KDA_RECORD *record, ULONG parentPid, LONGLONG childTime)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapParent(KDA_RECORD *record, ULONG parentPid, LONGLONG childTime)
 {
     ULONGLONG key = KdapParentKey(parentPid, childTime);
 
@@ -194,20 +201,21 @@ static VOID KdapParent(KDA_RECORD *record, ULONG parentPid, LONGLONG childTime)
         kda_event_set(&record->Builder, KDA_FIELD_PROCESS_PARENT_KEY, key);
 }
 
-static BOOLEAN KdapWanted(ULONG kind, KDA_PROCESS *entry)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapWanted(ULONG kind, KDA_PROCESS *entry)
 {
     KDA_SUBJECT subject = {kind, entry->Pid, entry, NULL, NULL};
 
     return KdaKindOn(kind) && KdaFilterPass(&subject);
 }
 
-static SIZE_T KdapStringBytes(PCUNICODE_STRING string)
+_IRQL_requires_max_(PASSIVE_LEVEL) static SIZE_T KdapStringBytes(PCUNICODE_STRING string)
 {
     return string ? string->Length : 0;
 }
 
-static VOID KdapTellCreate(PEPROCESS process, const PS_CREATE_NOTIFY_INFO *info, KDA_PROCESS *entry,
-                           BOOLEAN wholeName)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapTellCreate(PEPROCESS process, const PS_CREATE_NOTIFY_INFO *info, KDA_PROCESS *entry,
+                   BOOLEAN wholeName)
 {
     struct kda_event_builder *builder;
     KDA_RECORD record;
@@ -235,7 +243,7 @@ static VOID KdapTellCreate(PEPROCESS process, const PS_CREATE_NOTIFY_INFO *info,
 
 /* Command line and parent of a process that runs. The command line is in the process's own memory
  * and is copied out by the system; the caller frees it. */
-static UNICODE_STRING *KdapAsk(HANDLE handle, ULONG *parentPid)
+_IRQL_requires_max_(PASSIVE_LEVEL) static UNICODE_STRING *KdapAsk(HANDLE handle, ULONG *parentPid)
 {
     PROCESS_BASIC_INFORMATION basic;
     UNICODE_STRING *line;
@@ -258,7 +266,8 @@ static UNICODE_STRING *KdapAsk(HANDLE handle, ULONG *parentPid)
     return line;
 }
 
-static VOID KdapTellExisting(PEPROCESS process, KDA_PROCESS *entry)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapTellExisting(PEPROCESS process, KDA_PROCESS *entry)
 {
     ULONG parentPid = KDA_NO_PID;
     UNICODE_STRING *line = NULL;
@@ -291,8 +300,8 @@ static VOID KdapTellExisting(PEPROCESS process, KDA_PROCESS *entry)
 
 /* --- coming and going ------------------------------------------------------------------------ */
 
-static KDA_PROCESS *KdapAddByPointer(PEPROCESS process, ULONG pid, PCUNICODE_STRING fallback,
-                                     BOOLEAN *isNew, BOOLEAN *located)
+_IRQL_requires_max_(PASSIVE_LEVEL) static KDA_PROCESS *KdapAddByPointer(
+    PEPROCESS process, ULONG pid, PCUNICODE_STRING fallback, BOOLEAN *isNew, BOOLEAN *located)
 {
     PUNICODE_STRING image = NULL;
     KDA_PROCESS *entry;
@@ -307,7 +316,9 @@ static KDA_PROCESS *KdapAddByPointer(PEPROCESS process, ULONG pid, PCUNICODE_STR
 }
 
 /* A process that nobody has told yet. */
-static KDA_PROCESS *KdapKnowByPointer(PEPROCESS process, ULONG pid, PCUNICODE_STRING fallback)
+_IRQL_requires_max_(PASSIVE_LEVEL) static KDA_PROCESS *KdapKnowByPointer(PEPROCESS process,
+                                                                         ULONG pid,
+                                                                         PCUNICODE_STRING fallback)
 {
     BOOLEAN isNew, located;
     KDA_PROCESS *entry = KdapAddByPointer(process, pid, fallback, &isNew, &located);
@@ -332,7 +343,8 @@ _Use_decl_annotations_ KDA_PROCESS *KdaProcessKnow(ULONG pid)
     return entry;
 }
 
-static VOID KdapCreated(PEPROCESS process, ULONG pid, const PS_CREATE_NOTIFY_INFO *info)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapCreated(PEPROCESS process, ULONG pid, const PS_CREATE_NOTIFY_INFO *info)
 {
     BOOLEAN isNew, located;
     KDA_PROCESS *entry;
@@ -355,7 +367,7 @@ static VOID KdapCreated(PEPROCESS process, ULONG pid, const PS_CREATE_NOTIFY_INF
     KdaProcessRelease(entry);
 }
 
-static VOID KdapExited(PEPROCESS process, ULONG pid)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapExited(PEPROCESS process, ULONG pid)
 {
     KDA_PROCESS *entry = KdaProcessFind(pid);
     KDA_RECORD record;
@@ -386,7 +398,8 @@ static VOID KdapExited(PEPROCESS process, ULONG pid)
     KdaProcessRelease(entry);
 }
 
-static VOID KdapNotify(PEPROCESS process, HANDLE processId, PPS_CREATE_NOTIFY_INFO info)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapNotify(PEPROCESS process, HANDLE processId, PPS_CREATE_NOTIFY_INFO info)
 {
     if (!ExAcquireRundownProtection(&KdapSensor.Running))
         return;
@@ -399,7 +412,8 @@ static VOID KdapNotify(PEPROCESS process, HANDLE processId, PPS_CREATE_NOTIFY_IN
 
 /* --- rundown --------------------------------------------------------------------------------- */
 
-static VOID KdapTellRunning(const SYSTEM_PROCESS_INFORMATION *item)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapTellRunning(const SYSTEM_PROCESS_INFORMATION *item)
 {
     ULONG pid = KdaPid(item->UniqueProcessId);
     PEPROCESS process;
@@ -417,7 +431,7 @@ static VOID KdapTellRunning(const SYSTEM_PROCESS_INFORMATION *item)
     ObDereferenceObject(process);
 }
 
-static NTSTATUS KdapReadList(PVOID *list, ULONG *bytes)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapReadList(PVOID *list, ULONG *bytes)
 {
     ULONG size = KDA_LIST_FIRST_BYTES;
     NTSTATUS status;
@@ -441,7 +455,7 @@ static NTSTATUS KdapReadList(PVOID *list, ULONG *bytes)
     }
 }
 
-static NTSTATUS KdapRundown(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRundown(VOID)
 {
     ULONG bytes, at = 0;
     NTSTATUS status;
@@ -464,7 +478,7 @@ static NTSTATUS KdapRundown(VOID)
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-static NTSTATUS KdapRegister(KDA_DRIVER *driver, BOOLEAN remove)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegister(KDA_DRIVER *driver, BOOLEAN remove)
 {
     if (KdapSensor.Ex2)
         return driver->Optional.SetCreateProcessNotifyRoutineEx2(0, (PVOID)(ULONG_PTR)KdapNotify,
@@ -472,14 +486,14 @@ static NTSTATUS KdapRegister(KDA_DRIVER *driver, BOOLEAN remove)
     return PsSetCreateProcessNotifyRoutineEx(KdapNotify, remove);
 }
 
-static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     KdapRegister(driver, TRUE);
     ExWaitForRundownProtectionRelease(&KdapSensor.Running);
 }
 
-static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 

@@ -2,10 +2,8 @@
  * sensor_registry.c - registry.*: keys created, deleted, renamed; values set and deleted.
  *
  * The record is built before the operation, when names and data are there, and told after it, with
- * its result. In between it waits in a slot, and what is handed to the system as context of the
- * operation is the slot's number and use count, never an address: an operation that another driver
- * refuses may have no post call at all, and a late one must not find freed memory. Records that
- * wait longer than KDA_PENDING_MS, or at the stop, are told without `status`.
+ * its result. In between it is parked (registry_pending.c). Records that wait longer than
+ * KDA_PENDING_MS, or at the stop, are told without `status`.
  *
  * Callbacks come at PASSIVE_LEVEL or APC_LEVEL. Asking for the old data of a value makes the system
  * call this callback again on the same thread: queries are not looked at, and nothing is held.
@@ -13,85 +11,21 @@
 #include "driver.h"
 
 #define KDA_ALTITUDE KDA_W("385217.4")
-#define KDA_PENDING_SLOTS 2048u
 #define KDA_PENDING_MS 10000u
-#define KDA_NO_SLOT 0xFFFFFFFFu
-
-typedef struct _KDA_PENDING {
-    ULONG64 Use; /* raised at each use, so that an old context is recognised */
-    ULONG NextFree;
-    BOOLEAN InUse;
-    ULONGLONG Since;
-    KDA_RECORD Record;
-} KDA_PENDING;
 
 typedef struct _KDA_REGISTRY_SENSOR {
     EX_RUNDOWN_REF Running;
     LARGE_INTEGER Cookie;
     volatile LONG Ready; /* the cookie is there */
-    KSPIN_LOCK Lock;
-    ULONG FirstFree;
-    KDA_PENDING *Pending;
 } KDA_REGISTRY_SENSOR;
 
 static KDA_REGISTRY_SENSOR KdapSensor;
 
 /* --- records that wait for their result ------------------------------------------------------ */
 
-/* NULL: no slot is free; the record stays the caller's. */
-static PVOID KdapPark(const KDA_RECORD *record)
-{
-    KDA_PENDING *pending;
-    PVOID context = NULL;
-    KIRQL irql;
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapTellCreateKey(KDA_RECORD *record);
 
-    irql = KeAcquireSpinLockRaiseToDpc(&KdapSensor.Lock);
-    if (KdapSensor.FirstFree != KDA_NO_SLOT) {
-        ULONG slot = KdapSensor.FirstFree;
-        pending = &KdapSensor.Pending[slot];
-        KdapSensor.FirstFree = pending->NextFree;
-        pending->Use++;
-        pending->InUse = TRUE;
-        pending->Since = KdaMilliseconds();
-        pending->Record = *record;
-        context = (PVOID)(ULONG_PTR)(pending->Use << 16 | (slot + 1));
-    }
-    KeReleaseSpinLock(&KdapSensor.Lock, irql);
-    return context;
-}
-
-static VOID KdapTakeOut(ULONG slot, KDA_RECORD *record)
-{
-    KDA_PENDING *pending = &KdapSensor.Pending[slot];
-
-    *record = pending->Record;
-    pending->InUse = FALSE;
-    pending->NextFree = KdapSensor.FirstFree;
-    KdapSensor.FirstFree = slot;
-}
-
-static BOOLEAN KdapUnpark(PVOID context, KDA_RECORD *record)
-{
-    ULONG64 value = (ULONG_PTR)context;
-    ULONG slot = (ULONG)(value & 0xFFFFu) - 1;
-    BOOLEAN found = FALSE;
-    KIRQL irql;
-
-    if (slot >= KDA_PENDING_SLOTS)
-        return FALSE;
-    irql = KeAcquireSpinLockRaiseToDpc(&KdapSensor.Lock);
-    if (KdapSensor.Pending[slot].InUse &&
-        (KdapSensor.Pending[slot].Use & 0xFFFFFFFFFFFFu) == value >> 16) {
-        KdapTakeOut(slot, record);
-        found = TRUE;
-    }
-    KeReleaseSpinLock(&KdapSensor.Lock, irql);
-    return found;
-}
-
-static VOID KdapTellCreateKey(KDA_RECORD *record);
-
-static VOID KdapTell(KDA_RECORD *record)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapTell(KDA_RECORD *record)
 {
     if (record->Kind == KDA_KIND_REGISTRY_KEY_CREATE)
         KdapTellCreateKey(record);
@@ -100,26 +34,16 @@ static VOID KdapTell(KDA_RECORD *record)
 }
 
 /* Tells records that have waited `milliseconds` or longer. */
-static VOID KdapTellOverdue(ULONG milliseconds)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapTellOverdue(ULONG milliseconds)
 {
-    ULONGLONG now = KdaMilliseconds();
     KDA_RECORD record;
-    BOOLEAN found;
-    KIRQL irql;
+    ULONG next = 0;
 
-    for (ULONG slot = 0; slot < KDA_PENDING_SLOTS; slot++) {
-        KDA_PENDING *pending = &KdapSensor.Pending[slot];
-        irql = KeAcquireSpinLockRaiseToDpc(&KdapSensor.Lock);
-        found = pending->InUse && now - pending->Since >= milliseconds;
-        if (found)
-            KdapTakeOut(slot, &record);
-        KeReleaseSpinLock(&KdapSensor.Lock, irql);
-        if (found)
-            KdapTell(&record);
-    }
+    while (KdaPendingOverdue(milliseconds, &next, &record))
+        KdapTell(&record);
 }
 
-static VOID KdapTick(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTick(VOID)
 {
     KdapTellOverdue(KDA_PENDING_MS);
 }
@@ -133,7 +57,8 @@ typedef struct _KDA_REGISTRY_CALL {
     UNICODE_STRING NameCopy;
 } KDA_REGISTRY_CALL;
 
-static BOOLEAN KdapEnter(KDA_REGISTRY_CALL *call, ULONG kind, PVOID object)
+_IRQL_requires_max_(APC_LEVEL) static BOOLEAN
+    KdapEnter(KDA_REGISTRY_CALL *call, ULONG kind, PVOID object)
 {
     ULONG pid;
 
@@ -154,14 +79,15 @@ static BOOLEAN KdapEnter(KDA_REGISTRY_CALL *call, ULONG kind, PVOID object)
     return TRUE;
 }
 
-static VOID KdapLeave(KDA_REGISTRY_CALL *call)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapLeave(KDA_REGISTRY_CALL *call)
 {
     if (call->Name != NULL)
         CmCallbackReleaseKeyObjectIDEx(call->Name);
     KdaProcessRelease(call->Subject.Process);
 }
 
-static BOOLEAN KdapBegin(KDA_RECORD *record, const KDA_REGISTRY_CALL *call, SIZE_T bytes)
+_IRQL_requires_max_(APC_LEVEL) static BOOLEAN
+    KdapBegin(KDA_RECORD *record, const KDA_REGISTRY_CALL *call, SIZE_T bytes)
 {
     PCUNICODE_STRING key = call->Subject.Key;
 
@@ -172,7 +98,8 @@ static BOOLEAN KdapBegin(KDA_RECORD *record, const KDA_REGISTRY_CALL *call, SIZE
     return TRUE;
 }
 
-static VOID KdapKey(KDA_RECORD *record, const KDA_REGISTRY_CALL *call, enum kda_field field)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapKey(KDA_RECORD *record, const KDA_REGISTRY_CALL *call, enum kda_field field)
 {
     if (call->Subject.Key != NULL)
         KdaRecordString(record, field, call->Subject.Key);
@@ -181,9 +108,9 @@ static VOID KdapKey(KDA_RECORD *record, const KDA_REGISTRY_CALL *call, enum kda_
 }
 
 /* Parks the record for the post call, or tells it at once, without the result. */
-static PVOID KdapWait(KDA_RECORD *record, enum kda_field statusField)
+_IRQL_requires_max_(APC_LEVEL) static PVOID KdapWait(KDA_RECORD *record, enum kda_field statusField)
 {
-    PVOID context = KdapPark(record);
+    PVOID context = KdaPendingPark(record);
 
     if (context == NULL) {
         kda_event_omit(&record->Builder, statusField, KDA_OMIT_MEMORY);
@@ -195,7 +122,8 @@ static PVOID KdapWait(KDA_RECORD *record, enum kda_field statusField)
 /* --- values ---------------------------------------------------------------------------------- */
 
 /* Data of a write may be in user memory that another thread takes away. */
-static VOID KdapData(KDA_RECORD *record, const VOID *data, ULONG bytes)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapData(KDA_RECORD *record, const VOID *data, ULONG bytes)
 {
     struct kda_event_builder *builder = &record->Builder;
     SIZE_T keep = bytes, room = 0;
@@ -224,7 +152,7 @@ static VOID KdapData(KDA_RECORD *record, const VOID *data, ULONG bytes)
         kda_event_cut(builder, KDA_FIELD_VALUE_DATA);
 }
 
-static BOOLEAN KdapOldDataAsked(const KDA_REGISTRY_CALL *call)
+_IRQL_requires_max_(APC_LEVEL) static BOOLEAN KdapOldDataAsked(const KDA_REGISTRY_CALL *call)
 {
     const KDA_SETTINGS *settings = &KdaDriver->Settings;
 
@@ -238,8 +166,8 @@ static BOOLEAN KdapOldDataAsked(const KDA_REGISTRY_CALL *call)
 }
 
 /* The value before the operation: best effort, somebody else may write it in between. */
-static KEY_VALUE_PARTIAL_INFORMATION *KdapAskOld(PVOID object, PUNICODE_STRING name, ULONG *kept,
-                                                 enum kda_omit_reason *reason)
+_IRQL_requires_max_(PASSIVE_LEVEL) static KEY_VALUE_PARTIAL_INFORMATION *KdapAskOld(
+    PVOID object, PUNICODE_STRING name, ULONG *kept, enum kda_omit_reason *reason)
 {
     ULONG bytes = FIELD_OFFSET(KEY_VALUE_PARTIAL_INFORMATION, Data) + KdaDriver->Settings.DataBytes;
     KEY_VALUE_PARTIAL_INFORMATION *old;
@@ -276,8 +204,8 @@ typedef struct _KDA_OLD_VALUE {
     enum kda_omit_reason Reason;
 } KDA_OLD_VALUE;
 
-static VOID KdapOldFirst(const KDA_REGISTRY_CALL *call, PVOID object, PUNICODE_STRING name,
-                         KDA_OLD_VALUE *old)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapOldFirst(const KDA_REGISTRY_CALL *call, PVOID object,
+                                                        PUNICODE_STRING name, KDA_OLD_VALUE *old)
 {
     old->Information = NULL;
     old->Kept = 0;
@@ -290,7 +218,7 @@ static VOID KdapOldFirst(const KDA_REGISTRY_CALL *call, PVOID object, PUNICODE_S
         old->Information = KdapAskOld(object, name, &old->Kept, &old->Reason);
 }
 
-static VOID KdapOldThen(KDA_RECORD *record, KDA_OLD_VALUE *old)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapOldThen(KDA_RECORD *record, KDA_OLD_VALUE *old)
 {
     struct kda_event_builder *builder = &record->Builder;
 
@@ -309,26 +237,27 @@ static VOID KdapOldThen(KDA_RECORD *record, KDA_OLD_VALUE *old)
     }
 }
 
-static VOID KdapOldFree(KDA_OLD_VALUE *old)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapOldFree(KDA_OLD_VALUE *old)
 {
     if (old->Information != NULL)
         ExFreePoolWithTag(old->Information, KDA_TAG_SCRATCH);
 }
 
-static SIZE_T KdapLength(PCUNICODE_STRING string)
+_IRQL_requires_max_(APC_LEVEL) static SIZE_T KdapLength(PCUNICODE_STRING string)
 {
     return string ? string->Length : 0;
 }
 
 /* Value name; the default value has an empty one or none. */
-static VOID KdapValueName(KDA_RECORD *record, PCUNICODE_STRING name)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapValueName(KDA_RECORD *record, PCUNICODE_STRING name)
 {
     kda_event_string(&record->Builder, KDA_FIELD_VALUE_VALUE, name ? name->Buffer : NULL,
                      KdapLength(name) / sizeof(WCHAR));
 }
 
-static PVOID KdapValueCall(KDA_REGISTRY_CALL *call, PVOID object, PUNICODE_STRING name,
-                           const REG_SET_VALUE_KEY_INFORMATION *set)
+_IRQL_requires_max_(APC_LEVEL) static PVOID
+    KdapValueCall(KDA_REGISTRY_CALL *call, PVOID object, PUNICODE_STRING name,
+                  const REG_SET_VALUE_KEY_INFORMATION *set)
 {
     ULONG bytes = set ? set->DataSize : 0;
     PVOID context = NULL;
@@ -354,7 +283,7 @@ static PVOID KdapValueCall(KDA_REGISTRY_CALL *call, PVOID object, PUNICODE_STRIN
     return context;
 }
 
-static VOID KdapPreSetValue(REG_SET_VALUE_KEY_INFORMATION *set)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapPreSetValue(REG_SET_VALUE_KEY_INFORMATION *set)
 {
     KDA_REGISTRY_CALL call;
 
@@ -364,7 +293,8 @@ static VOID KdapPreSetValue(REG_SET_VALUE_KEY_INFORMATION *set)
     KdapLeave(&call);
 }
 
-static VOID KdapPreDeleteValue(REG_DELETE_VALUE_KEY_INFORMATION *deleted)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapPreDeleteValue(REG_DELETE_VALUE_KEY_INFORMATION *deleted)
 {
     KDA_REGISTRY_CALL call;
 
@@ -376,7 +306,8 @@ static VOID KdapPreDeleteValue(REG_DELETE_VALUE_KEY_INFORMATION *deleted)
 
 /* --- keys ------------------------------------------------------------------------------------ */
 
-static PVOID KdapKeyCall(KDA_REGISTRY_CALL *call, PCUNICODE_STRING newName)
+_IRQL_requires_max_(APC_LEVEL) static PVOID
+    KdapKeyCall(KDA_REGISTRY_CALL *call, PCUNICODE_STRING newName)
 {
     KDA_RECORD record;
 
@@ -387,7 +318,7 @@ static PVOID KdapKeyCall(KDA_REGISTRY_CALL *call, PCUNICODE_STRING newName)
     return KdapWait(&record, KDA_FIELD_KEY_STATUS);
 }
 
-static VOID KdapPreDeleteKey(REG_DELETE_KEY_INFORMATION *deleted)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapPreDeleteKey(REG_DELETE_KEY_INFORMATION *deleted)
 {
     KDA_REGISTRY_CALL call;
 
@@ -397,7 +328,7 @@ static VOID KdapPreDeleteKey(REG_DELETE_KEY_INFORMATION *deleted)
     KdapLeave(&call);
 }
 
-static VOID KdapPreRenameKey(REG_RENAME_KEY_INFORMATION *renamed)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapPreRenameKey(REG_RENAME_KEY_INFORMATION *renamed)
 {
     KDA_REGISTRY_CALL call;
 
@@ -409,7 +340,8 @@ static VOID KdapPreRenameKey(REG_RENAME_KEY_INFORMATION *renamed)
 
 /* Puts root and relative name together in pool. FALSE: the complete name, or what there is of it,
  * is in `whole` without a copy. */
-static BOOLEAN KdapJoin(PCUNICODE_STRING root, PCUNICODE_STRING relative, UNICODE_STRING *whole)
+_IRQL_requires_max_(APC_LEVEL) static BOOLEAN
+    KdapJoin(PCUNICODE_STRING root, PCUNICODE_STRING relative, UNICODE_STRING *whole)
 {
     ULONG bytes = (ULONG)root->Length + relative->Length + sizeof(WCHAR);
 
@@ -430,7 +362,7 @@ static BOOLEAN KdapJoin(PCUNICODE_STRING root, PCUNICODE_STRING relative, UNICOD
 }
 
 /* Most creations open a key that is there: nothing is filtered or told before the result. */
-static VOID KdapPreCreateKey(REG_CREATE_KEY_INFORMATION *created)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapPreCreateKey(REG_CREATE_KEY_INFORMATION *created)
 {
     PCUNICODE_STRING name = created->CompleteName;
     BOOLEAN absolute, copied = FALSE, whole = TRUE;
@@ -463,7 +395,7 @@ static VOID KdapPreCreateKey(REG_CREATE_KEY_INFORMATION *created)
 }
 
 /* The rules see the name that the record has. */
-static VOID KdapTellCreateKey(KDA_RECORD *record)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapTellCreateKey(KDA_RECORD *record)
 {
     KDA_SUBJECT subject = {KDA_KIND_REGISTRY_KEY_CREATE, record->Builder.event->pid, NULL, NULL,
                            NULL};
@@ -488,7 +420,7 @@ static VOID KdapTellCreateKey(KDA_RECORD *record)
 
 /* After the creation the key itself knows its name, without symbolic links: the record is made
  * again with it. FALSE: the one that was made before is used. */
-static BOOLEAN KdapWithTrueName(PVOID object, KDA_RECORD *record)
+_IRQL_requires_max_(APC_LEVEL) static BOOLEAN KdapWithTrueName(PVOID object, KDA_RECORD *record)
 {
     KDA_REGISTRY_CALL call;
     KDA_RECORD better;
@@ -506,7 +438,8 @@ static BOOLEAN KdapWithTrueName(PVOID object, KDA_RECORD *record)
     return made;
 }
 
-static VOID KdapPostCreateKey(const REG_POST_OPERATION_INFORMATION *post, KDA_RECORD *record)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapPostCreateKey(const REG_POST_OPERATION_INFORMATION *post, KDA_RECORD *record)
 {
     const REG_CREATE_KEY_INFORMATION *created = post->PreInformation;
     ULONG disposition = 0;
@@ -530,11 +463,12 @@ static VOID KdapPostCreateKey(const REG_POST_OPERATION_INFORMATION *post, KDA_RE
     KdapTellCreateKey(record);
 }
 
-static VOID KdapPost(ULONG class_, const REG_POST_OPERATION_INFORMATION *post)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapPost(ULONG class_, const REG_POST_OPERATION_INFORMATION *post)
 {
     KDA_RECORD record;
 
-    if (post->CallContext == NULL || !KdapUnpark(post->CallContext, &record))
+    if (post->CallContext == NULL || !KdaPendingTake(post->CallContext, &record))
         return;
     if (class_ == RegNtPostCreateKeyEx) {
         KdapPostCreateKey(post, &record);
@@ -549,7 +483,7 @@ static VOID KdapPost(ULONG class_, const REG_POST_OPERATION_INFORMATION *post)
 
 /* --- the callback ---------------------------------------------------------------------------- */
 
-static VOID KdapDispatch(ULONG class_, PVOID information)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapDispatch(ULONG class_, PVOID information)
 {
     switch (class_) {
     case RegNtPreSetValueKey:
@@ -579,7 +513,8 @@ static VOID KdapDispatch(ULONG class_, PVOID information)
     }
 }
 
-static NTSTATUS KdapCallback(PVOID context, PVOID notifyClass, PVOID information)
+_IRQL_requires_max_(APC_LEVEL) static NTSTATUS
+    KdapCallback(PVOID context, PVOID notifyClass, PVOID information)
 {
     UNREFERENCED_PARAMETER(context);
     if (information == NULL || !ReadAcquire(&KdapSensor.Ready) ||
@@ -592,7 +527,7 @@ static NTSTATUS KdapCallback(PVOID context, PVOID notifyClass, PVOID information
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     UNICODE_STRING altitude;
     NTSTATUS status;
@@ -600,35 +535,28 @@ static NTSTATUS KdapStart(KDA_DRIVER *driver)
     PAGED_CODE();
     RtlZeroMemory(&KdapSensor, sizeof KdapSensor);
     ExInitializeRundownProtection(&KdapSensor.Running);
-    KeInitializeSpinLock(&KdapSensor.Lock);
-    KdapSensor.Pending = ExAllocatePoolWithTag(
-        NonPagedPoolNx, KDA_PENDING_SLOTS * sizeof(KDA_PENDING), KDA_TAG_REGISTRY);
-    if (KdapSensor.Pending == NULL)
-        return STATUS_INSUFFICIENT_RESOURCES;
-    RtlZeroMemory(KdapSensor.Pending, KDA_PENDING_SLOTS * sizeof(KDA_PENDING));
-    for (ULONG slot = 0; slot < KDA_PENDING_SLOTS; slot++)
-        KdapSensor.Pending[slot].NextFree = slot + 1 < KDA_PENDING_SLOTS ? slot + 1 : KDA_NO_SLOT;
+    status = KdaPendingStart();
+    if (!NT_SUCCESS(status))
+        return status;
     RtlInitUnicodeString(&altitude, KDA_ALTITUDE);
     status = CmRegisterCallbackEx(KdapCallback, &altitude, driver->DriverObject, NULL,
                                   &KdapSensor.Cookie, NULL);
     if (!NT_SUCCESS(status)) {
-        ExFreePoolWithTag(KdapSensor.Pending, KDA_TAG_REGISTRY);
-        KdapSensor.Pending = NULL;
+        KdaPendingStop();
         return status;
     }
     WriteRelease(&KdapSensor.Ready, 1);
     return STATUS_SUCCESS;
 }
 
-static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);
     CmUnRegisterCallback(KdapSensor.Cookie);
     ExWaitForRundownProtectionRelease(&KdapSensor.Running);
     KdapTellOverdue(0);
-    ExFreePoolWithTag(KdapSensor.Pending, KDA_TAG_REGISTRY);
-    KdapSensor.Pending = NULL;
+    KdaPendingStop();
 }
 
 const KDA_SENSOR KdaRegistrySensor = {"registry", KdapStart, KdapStop, KdapTick};

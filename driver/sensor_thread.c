@@ -15,7 +15,7 @@ typedef struct _KDA_THREAD_SENSOR {
 
 static KDA_THREAD_SENSOR KdapSensor;
 
-static ULONGLONG KdapStartAddress(PETHREAD thread)
+_IRQL_requires_max_(PASSIVE_LEVEL) static ULONGLONG KdapStartAddress(PETHREAD thread)
 {
     ULONGLONG address = 0;
     ULONG returned;
@@ -32,7 +32,8 @@ static ULONGLONG KdapStartAddress(PETHREAD thread)
 }
 
 /* Name of what is mapped at `address` of a process; freed by the caller. */
-static UNICODE_STRING *KdapMappedName(ULONG pid, ULONGLONG address)
+_IRQL_requires_max_(PASSIVE_LEVEL) static UNICODE_STRING *KdapMappedName(ULONG pid,
+                                                                         ULONGLONG address)
 {
     UNICODE_STRING *name = NULL;
     SIZE_T bytes = KDA_MAPPED_NAME_BYTES, returned = 0;
@@ -71,7 +72,8 @@ typedef struct _KDA_THREAD_START {
     enum kda_omit_reason Reason;
 } KDA_THREAD_START;
 
-static VOID KdapAskStart(ULONG pid, HANDLE threadId, KDA_THREAD_START *start)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapAskStart(ULONG pid, HANDLE threadId, KDA_THREAD_START *start)
 {
     PETHREAD thread;
 
@@ -89,8 +91,9 @@ static VOID KdapAskStart(ULONG pid, HANDLE threadId, KDA_THREAD_START *start)
         start->Module = KdapMappedName(pid, start->Address);
 }
 
-static VOID KdapTellCreate(ULONG pid, HANDLE threadId, KDA_PROCESS *actor, KDA_PROCESS *target,
-                           BOOLEAN first)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapTellCreate(ULONG pid, HANDLE threadId, KDA_PROCESS *actor, KDA_PROCESS *target,
+                   BOOLEAN first)
 {
     ULONG creator = KdaPid(PsGetCurrentProcessId());
     struct kda_event_builder *builder;
@@ -125,7 +128,7 @@ static VOID KdapTellCreate(ULONG pid, HANDLE threadId, KDA_PROCESS *actor, KDA_P
         ExFreePoolWithTag(start.Module, KDA_TAG_SCRATCH);
 }
 
-static VOID KdapCreated(ULONG pid, HANDLE threadId)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapCreated(ULONG pid, HANDLE threadId)
 {
     KDA_PROCESS *target = KdaProcessKnow(pid);
     KDA_PROCESS *actor = KdaProcessKnow(KdaPid(PsGetCurrentProcessId()));
@@ -139,7 +142,7 @@ static VOID KdapCreated(ULONG pid, HANDLE threadId)
     KdaProcessRelease(target);
 }
 
-static VOID KdapEnded(ULONG pid, HANDLE threadId)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapEnded(ULONG pid, HANDLE threadId)
 {
     KDA_PROCESS *actor = KdaProcessKnow(pid);
     KDA_SUBJECT subject = {KDA_KIND_THREAD_EXIT, pid, actor, NULL, NULL};
@@ -162,7 +165,8 @@ static VOID KdapEnded(ULONG pid, HANDLE threadId)
 }
 
 /* PASSIVE_LEVEL or APC_LEVEL. */
-static VOID KdapNotify(HANDLE processId, HANDLE threadId, BOOLEAN create)
+_IRQL_requires_max_(APC_LEVEL) static VOID
+    KdapNotify(HANDLE processId, HANDLE threadId, BOOLEAN create)
 {
     if (!ExAcquireRundownProtection(&KdapSensor.Running))
         return;
@@ -173,7 +177,7 @@ static VOID KdapNotify(HANDLE processId, HANDLE threadId, BOOLEAN create)
     ExReleaseRundownProtection(&KdapSensor.Running);
 }
 
-static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 
@@ -188,7 +192,7 @@ static NTSTATUS KdapStart(KDA_DRIVER *driver)
     return status;
 }
 
-static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     InterlockedExchange(&driver->ThreadsWatched, 0);

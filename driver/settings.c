@@ -66,13 +66,14 @@ static const PCWSTR KdapDefaultRates[] = {
     KDA_W("kind=image.load rate=1000 burst=5000"),
 };
 
-static VOID KdapSkip(KDA_TEXT *text, SIZE_T units)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapSkip(KDA_TEXT *text, SIZE_T units)
 {
     text->At += units;
     text->Count -= units;
 }
 
-static VOID KdapSetString(UNICODE_STRING *string, const KDA_TEXT *text)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapSetString(UNICODE_STRING *string, const KDA_TEXT *text)
 {
     string->Buffer = (PWSTR)(ULONG_PTR)text->At;
     string->Length = string->MaximumLength = (USHORT)(text->Count * sizeof(WCHAR));
@@ -84,7 +85,7 @@ typedef struct _KDA_BLOCK {
 } KDA_BLOCK;
 
 /* Non-paged and kept until the settings are freed: rules are looked at by callbacks. */
-static PVOID KdapKeep(KDA_SETTINGS *settings, SIZE_T bytes)
+_IRQL_requires_max_(PASSIVE_LEVEL) static PVOID KdapKeep(KDA_SETTINGS *settings, SIZE_T bytes)
 {
     KDA_BLOCK *block = ExAllocatePoolWithTag(NonPagedPoolNx, FIELD_OFFSET(KDA_BLOCK, Data) + bytes,
                                              KDA_TAG_SETTINGS);
@@ -97,7 +98,8 @@ static PVOID KdapKeep(KDA_SETTINGS *settings, SIZE_T bytes)
     return block->Data;
 }
 
-static VOID KdapReject(KDA_SETTINGS *settings, const CHAR *name, const CHAR *why)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapReject(KDA_SETTINGS *settings, const CHAR *name, const CHAR *why)
 {
     KDA_REJECTED *rejected;
     ULONG i;
@@ -113,8 +115,8 @@ static VOID KdapReject(KDA_SETTINGS *settings, const CHAR *name, const CHAR *why
 
 /* One value, in the caller's buffer of KDA_VALUE_MAX_BYTES. NULL: there is none, or it was
  * rejected. */
-static const KEY_VALUE_PARTIAL_INFORMATION *KdapValue(KDA_SETTINGS *settings, HANDLE key,
-                                                      PCWSTR name, const CHAR *text, PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static const KEY_VALUE_PARTIAL_INFORMATION *KdapValue(
+    KDA_SETTINGS *settings, HANDLE key, PCWSTR name, const CHAR *text, PVOID buffer)
 {
     UNICODE_STRING string;
     ULONG returned;
@@ -134,7 +136,8 @@ static const KEY_VALUE_PARTIAL_INFORMATION *KdapValue(KDA_SETTINGS *settings, HA
     return NULL;
 }
 
-static VOID KdapReadNumbers(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapReadNumbers(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
 {
     for (ULONG i = 0; i < ARRAYSIZE(KdapNumbers); i++) {
         const KDA_NUMBER *number = &KdapNumbers[i];
@@ -162,8 +165,9 @@ static VOID KdapReadNumbers(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
 
 /* Copies the texts of a REG_MULTI_SZ or REG_SZ; FALSE if there are none. An own NUL is put behind
  * them, whatever the value ends with. */
-static BOOLEAN KdapTexts(KDA_SETTINGS *settings, HANDLE key, PCWSTR name, const CHAR *text,
-                         PVOID buffer, KDA_TEXT *texts, NTSTATUS *status)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+    KdapTexts(KDA_SETTINGS *settings, HANDLE key, PCWSTR name, const CHAR *text, PVOID buffer,
+              KDA_TEXT *texts, NTSTATUS *status)
 {
     const KEY_VALUE_PARTIAL_INFORMATION *value = KdapValue(settings, key, name, text, buffer);
     WCHAR *copy;
@@ -187,7 +191,7 @@ static BOOLEAN KdapTexts(KDA_SETTINGS *settings, HANDLE key, PCWSTR name, const 
     return TRUE;
 }
 
-static BOOLEAN KdapNextText(KDA_TEXT *rest, KDA_TEXT *text)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapNextText(KDA_TEXT *rest, KDA_TEXT *text)
 {
     while (rest->Count != 0 && *rest->At == 0)
         KdapSkip(rest, 1);
@@ -199,7 +203,7 @@ static BOOLEAN KdapNextText(KDA_TEXT *rest, KDA_TEXT *text)
     return text->Count != 0;
 }
 
-static KDA_TEXT KdapLiteral(PCWSTR literal)
+_IRQL_requires_max_(PASSIVE_LEVEL) static KDA_TEXT KdapLiteral(PCWSTR literal)
 {
     KDA_TEXT text = {literal, 0};
 
@@ -208,7 +212,8 @@ static KDA_TEXT KdapLiteral(PCWSTR literal)
     return text;
 }
 
-static VOID KdapAddRule(KDA_SETTINGS *settings, const KDA_TEXT *text)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapAddRule(KDA_SETTINGS *settings, const KDA_TEXT *text)
 {
     const CHAR *why = "too many";
 
@@ -219,7 +224,8 @@ static VOID KdapAddRule(KDA_SETTINGS *settings, const KDA_TEXT *text)
         KdapReject(settings, "Rules", why);
 }
 
-static VOID KdapAddRate(KDA_SETTINGS *settings, const KDA_TEXT *text)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapAddRate(KDA_SETTINGS *settings, const KDA_TEXT *text)
 {
     const CHAR *why = "too many";
 
@@ -230,7 +236,8 @@ static VOID KdapAddRate(KDA_SETTINGS *settings, const KDA_TEXT *text)
         KdapReject(settings, "Rates", why);
 }
 
-static VOID KdapAddPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapAddPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text)
 {
     if (settings->PrefixCount < KDA_MAX_PREFIXES && text->Count <= KDA_STRING_MAX_UNITS)
         KdapSetString(&settings->OldDataKeys[settings->PrefixCount++], text);
@@ -238,7 +245,8 @@ static VOID KdapAddPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text)
         KdapReject(settings, "OldDataKeys", "too many");
 }
 
-static NTSTATUS KdapReadLists(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapReadLists(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
 {
     static const struct {
         PCWSTR Name;
@@ -273,7 +281,8 @@ static NTSTATUS KdapReadLists(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
     return STATUS_SUCCESS;
 }
 
-static NTSTATUS KdapReadTexts(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapReadTexts(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
 {
     KDA_TEXT rest, text;
     NTSTATUS status;
@@ -380,13 +389,14 @@ _Use_decl_annotations_ VOID KdaSettingsStop(KDA_DRIVER *driver)
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-static VOID KdapDescribeText(struct kda_event_builder *builder, const CHAR *name,
-                             PCUNICODE_STRING text)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapDescribeText(struct kda_event_builder *builder, const CHAR *name, PCUNICODE_STRING text)
 {
     kda_event_object_bytes(builder, name, KDA_TYPE_STRING, text->Buffer, text->Length);
 }
 
-static VOID KdapDescribeUtf8(struct kda_event_builder *builder, const CHAR *name, const CHAR *text)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapDescribeUtf8(struct kda_event_builder *builder, const CHAR *name, const CHAR *text)
 {
     SIZE_T count = 0;
 
@@ -395,7 +405,8 @@ static VOID KdapDescribeUtf8(struct kda_event_builder *builder, const CHAR *name
     kda_event_object_bytes(builder, name, KDA_TYPE_UTF8, text, count);
 }
 
-static VOID KdapDescribeLists(const KDA_SETTINGS *settings, struct kda_event_builder *builder)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapDescribeLists(const KDA_SETTINGS *settings, struct kda_event_builder *builder)
 {
     if (kda_event_object_open(builder, "Kinds", KDA_TYPE_ARRAY)) {
         for (ULONG kind = 1; kind < KDA_KIND_COUNT; kind++) {

@@ -36,7 +36,7 @@ typedef struct _KDA_WRITER {
 
     KDA_LOG_FILE File;
     struct kda_clock Clock;
-    struct kda_clock NextClock; /* for events after NextClock.counter */
+    struct kda_clock NextClock; /* for events from NextClock.counter on */
     BOOLEAN ClockChanges;
 
     PCHAR Batch;
@@ -65,7 +65,7 @@ static KDA_WRITER *KdapWriter;
 
 /* --- clock ----------------------------------------------------------------------------------- */
 
-static VOID KdapTakeClock(KDA_WRITER *writer, ULONGLONG now)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTakeClock(KDA_WRITER *writer, ULONGLONG now)
 {
     struct kda_clock *next = &writer->NextClock;
     ULONGLONG expected, counter, utc;
@@ -91,9 +91,9 @@ static VOID KdapTakeClock(KDA_WRITER *writer, ULONGLONG now)
 }
 
 /* Events from before the new pair was taken keep the old one. */
-static VOID KdapUseClock(KDA_WRITER *writer, ULONGLONG time)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUseClock(KDA_WRITER *writer, ULONGLONG time)
 {
-    if (!writer->ClockChanges || time <= writer->NextClock.counter)
+    if (!writer->ClockChanges || time < writer->NextClock.counter)
         return;
     writer->NextClock.utc_floor = writer->Clock.utc_floor;
     writer->Clock = writer->NextClock;
@@ -102,13 +102,14 @@ static VOID KdapUseClock(KDA_WRITER *writer, ULONGLONG time)
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
-static BOOLEAN KdapRoom(const KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapRoom(const KDA_WRITER *writer)
 {
     return writer->BatchBytes < KDA_BATCH_BYTES;
 }
 
 /* The caller has asked KdapRoom: behind KDA_BATCH_BYTES is room for one line of any event. */
-static VOID KdapLine(KDA_WRITER *writer, const struct kda_event *event)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapLine(KDA_WRITER *writer, const struct kda_event *event)
 {
     PCHAR at = writer->Batch + writer->BatchBytes;
     SIZE_T bytes;
@@ -122,7 +123,8 @@ static VOID KdapLine(KDA_WRITER *writer, const struct kda_event *event)
     KdaReadersLine(event, at, (ULONG)bytes, &writer->Clock);
 }
 
-static VOID KdapOwnLine(KDA_WRITER *writer, struct kda_event *event)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapOwnLine(KDA_WRITER *writer, struct kda_event *event)
 {
     if (event == NULL)
         return;
@@ -130,7 +132,7 @@ static VOID KdapOwnLine(KDA_WRITER *writer, struct kda_event *event)
     KdapLine(writer, event);
 }
 
-static VOID KdapDrain(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapDrain(KDA_WRITER *writer)
 {
     struct kda_ring *ring = KdaMonEventQueueRing();
     enum kda_next next = KDA_NEXT_EMPTY;
@@ -150,7 +152,7 @@ static VOID KdapDrain(KDA_WRITER *writer)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-static VOID KdapPublish(KDA_WRITER *writer, NTSTATUS status)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapPublish(KDA_WRITER *writer, NTSTATUS status)
 {
     InterlockedExchange(&writer->WriteStatus, status);
     InterlockedExchange(&writer->FileNumber, (LONG)writer->File.Number);
@@ -158,7 +160,7 @@ static VOID KdapPublish(KDA_WRITER *writer, NTSTATUS status)
     WriteRelease64(&writer->NextId, (LONG64)kda_ring_next_id(KdaMonEventQueueRing()));
 }
 
-static VOID KdapAcknowledge(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAcknowledge(KDA_WRITER *writer)
 {
     for (ULONG kind = 0; kind < KDA_KIND_COUNT; kind++) {
         if (writer->BatchCounts[kind] == 0)
@@ -172,7 +174,7 @@ static VOID KdapAcknowledge(KDA_WRITER *writer)
 
 /* The next file begins with a line of its own: it is opened when nothing waits that already has an
  * id. Where it cannot be opened the old file goes on. */
-static VOID KdapRotate(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRotate(KDA_WRITER *writer)
 {
     if (writer->File.Offset < (ULONGLONG)KdaDriver->Settings.FileMegabytes << 20 ||
         !NT_SUCCESS(KdaLogFileNext(&writer->File)))
@@ -181,7 +183,7 @@ static VOID KdapRotate(KDA_WRITER *writer)
                                     kda_ring_next_id(KdaMonEventQueueRing()) + 1));
 }
 
-static BOOLEAN KdapWrite(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapWrite(KDA_WRITER *writer)
 {
     NTSTATUS status = STATUS_SUCCESS;
 
@@ -201,7 +203,8 @@ static BOOLEAN KdapWrite(KDA_WRITER *writer)
     return NT_SUCCESS(status);
 }
 
-static BOOLEAN KdapDue(const KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+    KdapDue(const KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
 {
     if (writer->BatchBytes == 0)
         return FALSE;
@@ -215,7 +218,8 @@ static BOOLEAN KdapDue(const KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
 
 /* --- what the log says of itself ------------------------------------------------------------- */
 
-static VOID KdapTellLosses(KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapTellLosses(KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
 {
     struct kda_ring *ring = KdaMonEventQueueRing();
     struct kda_ring_loss loss;
@@ -237,7 +241,8 @@ static VOID KdapTellLosses(KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
         writer->DiskFailed = FALSE;
 }
 
-static VOID KdapTellFiltered(KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapTellFiltered(KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
 {
     struct kda_event *event;
 
@@ -254,7 +259,7 @@ static VOID KdapTellFiltered(KDA_WRITER *writer, ULONGLONG now, BOOLEAN force)
 }
 
 /* Totals as they are when the line that is added next has been written. */
-static VOID KdapAccount(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAccount(KDA_WRITER *writer)
 {
     struct kda_ring *ring = KdaMonEventQueueRing();
     KDA_ACCOUNT *account = &writer->Account;
@@ -271,7 +276,7 @@ static VOID KdapAccount(KDA_WRITER *writer)
         account->Offered[kind] += account->Lost[kind] + account->Filtered.Kinds[kind];
 }
 
-static VOID KdapTellStatus(KDA_WRITER *writer, ULONG kind)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTellStatus(KDA_WRITER *writer, ULONG kind)
 {
     if (!KdapRoom(writer))
         return;
@@ -279,7 +284,7 @@ static VOID KdapTellStatus(KDA_WRITER *writer, ULONG kind)
     KdapOwnLine(writer, KdaSelfStatus(writer->Self, KDA_SELF_BYTES, kind, &writer->Account));
 }
 
-static VOID KdapTellPeriodic(KDA_WRITER *writer, ULONGLONG now)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTellPeriodic(KDA_WRITER *writer, ULONGLONG now)
 {
     KdapTellLosses(writer, now, FALSE);
     KdapTellFiltered(writer, now, FALSE);
@@ -292,7 +297,7 @@ static VOID KdapTellPeriodic(KDA_WRITER *writer, ULONGLONG now)
 /* --- the thread ------------------------------------------------------------------------------ */
 
 /* Drains and writes until the queue is empty, or the disk refuses. FALSE: it refused. */
-static BOOLEAN KdapPass(KDA_WRITER *writer, BOOLEAN force)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapPass(KDA_WRITER *writer, BOOLEAN force)
 {
     ULONGLONG now = KdaMilliseconds();
     BOOLEAN full;
@@ -309,7 +314,7 @@ static BOOLEAN KdapPass(KDA_WRITER *writer, BOOLEAN force)
     return KdapRoom(writer);
 }
 
-static VOID KdapFlushFile(KDA_WRITER *writer, ULONGLONG now)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFlushFile(KDA_WRITER *writer, ULONGLONG now)
 {
     ULONG period = KdaDriver->Settings.FlushMilliseconds;
 
@@ -320,8 +325,8 @@ static VOID KdapFlushFile(KDA_WRITER *writer, ULONGLONG now)
 }
 
 /* Everything that was there when the request was made, then the file's own buffers. */
-static VOID KdapServe(KDA_WRITER *writer, volatile LONG64 *wanted, volatile LONG64 *done,
-                      ULONG kind)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapServe(KDA_WRITER *writer, volatile LONG64 *wanted, volatile LONG64 *done, ULONG kind)
 {
     LONG64 request = ReadAcquire64(wanted);
     ULONGLONG now = KdaMilliseconds();
@@ -344,7 +349,7 @@ static VOID KdapServe(KDA_WRITER *writer, volatile LONG64 *wanted, volatile LONG
 }
 
 /* No sensor runs any more. */
-static VOID KdapFinish(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFinish(KDA_WRITER *writer)
 {
     struct kda_ring *ring = KdaMonEventQueueRing();
     LARGE_INTEGER wait;
@@ -365,7 +370,7 @@ static VOID KdapFinish(KDA_WRITER *writer)
     KdaReadersServe(&writer->Clock);
 }
 
-static VOID KdapThread(PVOID context)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapThread(PVOID context)
 {
     KDA_WRITER *writer = context;
     BOOLEAN good = TRUE;
@@ -392,7 +397,7 @@ static VOID KdapThread(PVOID context)
 
 /* --- start, stop, requests ------------------------------------------------------------------- */
 
-static VOID KdapFree(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFree(KDA_WRITER *writer)
 {
     KdaLogFileFree(&writer->File);
     if (writer->Batch != NULL)
@@ -402,7 +407,7 @@ static VOID KdapFree(KDA_WRITER *writer)
     ExFreePoolWithTag(writer, KDA_TAG_WRITER);
 }
 
-static NTSTATUS KdapPrepare(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapPrepare(KDA_WRITER *writer)
 {
     SIZE_T bytes = KDA_BATCH_BYTES + KDA_JSONL_MAX(KDA_EVENT_MAX_BYTES);
     ULONGLONG now = KdaMilliseconds();
@@ -425,7 +430,7 @@ static NTSTATUS KdapPrepare(KDA_WRITER *writer)
     return KdaLogFileInit(&writer->File, writer->Clock.utc);
 }
 
-static VOID KdapJoin(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapJoin(KDA_WRITER *writer)
 {
     InterlockedExchange(&writer->Stop, 1);
     KdaMonEventQueueWake();
@@ -435,7 +440,7 @@ static VOID KdapJoin(KDA_WRITER *writer)
 
 /* The thread is waited for through its object. Where that cannot be had at once the thread is told
  * to end, and it is had later: the driver must not go away under a running thread. */
-static NTSTATUS KdapSpawn(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSpawn(KDA_WRITER *writer)
 {
     OBJECT_ATTRIBUTES attributes;
     LARGE_INTEGER wait;
@@ -493,7 +498,8 @@ _Use_decl_annotations_ VOID KdaWriterStop(KDA_DRIVER *driver)
     KdapWriter = NULL;
 }
 
-static NTSTATUS KdapRequest(volatile LONG64 *wanted, volatile LONG64 *done)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapRequest(volatile LONG64 *wanted, volatile LONG64 *done)
 {
     LONG64 request = InterlockedIncrement64(wanted);
     LARGE_INTEGER wait;

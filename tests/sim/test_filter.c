@@ -4,7 +4,6 @@
  */
 #include "world.h"
 
-#include <stdio.h>
 #include <uchar.h>
 
 static void begin(const char16_t *rules, size_t units)
@@ -26,12 +25,11 @@ static void set_in(struct sim_str key, unsigned n)
 
 static unsigned long long number_after(const char *line, const char *name)
 {
-    unsigned long long value = 0;
     const char *at = strstr(line, name);
 
-    if (!at || sscanf(at + strlen(name), "%llu", &value) != 1)
+    if (!at)
         fail_msg("no %s in %s", name, line);
-    return value;
+    return strtoull(at + strlen(name), NULL, 10);
 }
 
 /* --- rules ----------------------------------------------------------------------------------- */
