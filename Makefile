@@ -41,6 +41,8 @@ check: deps-check
 bench: deps-check
 	@$(MAKE) --no-print-directory all
 	@python3 tests/bench/bench.py --build $(BUILD)
+	@$(BUILD)/release/kda-bench-queue
+	@$(BUILD)/release/kda-bench-jsonl $(BUILD)
 
 # Every seeded mistake has to be caught by the tests; takes some minutes.
 mutants: deps-check

@@ -26,6 +26,7 @@ static void load_front(struct kda_ring *ring, uint32_t s)
     while (before(front->pos, front->lim2)) {
         uint32_t *word = ring_word(ring, shard, front->pos);
         uint32_t state = kda_load32_acquire(word);
+        KDA_RACE_POINT();
         if (!(state & RING_COMMITTED)) {
             if (front->state != FRONT_BUSY)
                 front->busy_since = now(ring);
@@ -51,10 +52,14 @@ static void load_front(struct kda_ring *ring, uint32_t s)
 static void read_heads(struct kda_ring *ring)
 {
     uint32_t shards = ring->shard_mask + 1;
-    for (uint32_t s = 0; s < shards; s++)
+    for (uint32_t s = 0; s < shards; s++) {
         ring->merge.front[s].lim = kda_load64_ordered(&ring->shards[s].head);
-    for (uint32_t s = 0; s < shards; s++)
+        KDA_RACE_POINT();
+    }
+    for (uint32_t s = 0; s < shards; s++) {
         ring->merge.front[s].lim2 = kda_load64_ordered(&ring->shards[s].head);
+        KDA_RACE_POINT();
+    }
     for (uint32_t s = 0; s < shards; s++) {
         if (ring->merge.front[s].state == FRONT_NONE)
             load_front(ring, s);
@@ -208,6 +213,7 @@ static void finish_handed(struct kda_ring *ring)
     uint32_t s = merge->handed;
     struct ring_front *front = &merge->front[s];
     kda_clear(ring_at(ring, &ring->shards[s], front->pos), front->bytes);
+    KDA_RACE_POINT();
     front->pos += front->bytes;
     front->state = FRONT_NONE;
     merge->has_handed = 0;
@@ -292,6 +298,7 @@ _Bool kda_ring_sleep(struct kda_ring *ring)
 {
     kda_ring_release(ring);
     kda_swap64_ordered(&ring->sleeping, 1);
+    KDA_RACE_POINT();
     for (uint32_t s = 0; s <= ring->shard_mask; s++) {
         uint64_t head = kda_load64_ordered(&ring->shards[s].head);
         if (head - ring->merge.front[s].pos >= ring->watermark) {
@@ -351,10 +358,13 @@ static _Bool gather_loss(struct ring_losses *losses, struct kda_ring_loss *sum, 
         sum->counts[kind] += count;
         counted += count;
     }
+    KDA_RACE_POINT();
     if (counted == 0 && kda_load64_ordered(&losses->begun) == 0)
         return 0;
     uint64_t mine = kda_swap64_ordered(&losses->first, 0);
+    KDA_RACE_POINT();
     uint64_t last = kda_load64_acquire(&losses->last);
+    KDA_RACE_POINT();
     sum->bytes += kda_load64_relaxed(&losses->bytes);
     if (mine != 0 && (*first == 0 || mine < *first))
         *first = mine;

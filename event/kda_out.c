@@ -176,18 +176,16 @@ static size_t put_special(struct kda_out *o, const uint8_t *at, const uint8_t *e
     return 4;
 }
 
-/* 1 where the unit is written as it is. */
-static const uint8_t plain_unit[128] = {
-    [' '] = 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-    1,         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-    1,         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-    1,         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+static inline _Bool is_plain(uint32_t c)
+{
+    return c - 0x20 < 0x60 && c != '"' && c != '\\';
+}
 
 static void put_units(struct kda_out *o, const uint8_t *at, const uint8_t *end)
 {
     while (at < end) {
         uint32_t c = kda_read16(at);
-        if (c < 0x80 && plain_unit[c]) {
+        if (is_plain(c)) {
             kda_out_need(o, 1);
             kda_out_char(o, (char)c);
             at += 2;

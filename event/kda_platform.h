@@ -100,6 +100,15 @@ static inline void kda_clear(void *at, size_t bytes)
     __builtin_memset(at, 0, bytes);
 }
 
+/* Between two steps of the ring that another CPU or an interrupt can come in between. A test that
+ * compiles the ring with KDA_RACE_POINTS does just that, at each of them in turn. */
+#ifdef KDA_RACE_POINTS
+void kda_race_point(void);
+#define KDA_RACE_POINT() kda_race_point()
+#else
+#define KDA_RACE_POINT() ((void)0)
+#endif
+
 /* Unaligned load of a machine-order value. */
 static inline uint16_t kda_read16(const void *at)
 {

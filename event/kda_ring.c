@@ -79,9 +79,12 @@ static void count_loss(struct ring_shard *shard, unsigned kind, uint64_t bytes, 
 {
     struct ring_losses *losses = &shard->losses[reason];
     kda_add64_ordered(&losses->begun, 1);
+    KDA_RACE_POINT();
     lower_time(&losses->first, time);
+    KDA_RACE_POINT();
     raise_time(&losses->last, time);
     kda_add64_relaxed(&losses->bytes, bytes);
+    KDA_RACE_POINT();
     kda_add64_release(&losses->count[kind], 1);
 }
 
@@ -103,11 +106,13 @@ static _Bool reserve(const struct kda_ring *ring, struct ring_shard *shard, uint
 {
     uint64_t head = kda_load64_relaxed(&shard->head);
     uint64_t tail = kda_load64_acquire(&shard->tail_cached);
+    KDA_RACE_POINT();
     for (;;) {
         uint64_t to_end = ring->size - (head & ring->mask);
         uint64_t need = bytes <= to_end ? bytes : to_end + bytes;
         if (head - tail + need > limit) {
             uint64_t fresh = kda_load64_acquire(&shard->tail);
+            KDA_RACE_POINT();
             /* Full at the moment head was read. A head older than the tail says nothing. */
             if (head - fresh + need > limit && head - fresh <= ring->size) {
                 *position = head;
@@ -122,10 +127,12 @@ static _Bool reserve(const struct kda_ring *ring, struct ring_shard *shard, uint
             /* Release: who reads it must see the consumer's clearing, as we do. Writing an older
              * tail over a newer one only costs the next producer a look at the real one. */
             kda_store64_release(&shard->tail_cached, fresh);
+            KDA_RACE_POINT();
         }
         if (kda_cas64_ordered(&shard->head, &head, head + need)) {
             *position = head + need - bytes;
             *used = head + need - tail;
+            KDA_RACE_POINT();
             if (need != bytes)
                 kda_store32_release(ring_word(ring, shard, head),
                                     RING_COMMITTED | RING_PAD | (uint32_t)to_end);
@@ -143,6 +150,7 @@ static void commit(const struct kda_ring *ring, struct ring_shard *shard, uint64
     uint32_t bytes = event->size;
     /* Before the copy: a locked instruction behind it would wait until every line has arrived. */
     kda_add64_relaxed(&shard->accepted[event->kind], 1);
+    KDA_RACE_POINT();
     kda_copy((uint8_t *)to + offsetof(struct kda_event, kind),
              (const uint8_t *)event + offsetof(struct kda_event, kind),
              bytes - offsetof(struct kda_event, kind));
@@ -154,6 +162,7 @@ static void commit(const struct kda_ring *ring, struct ring_shard *shard, uint64
     /* Both ends of the time in which this push was under way, in positions of its home shard. */
     to->id =
         stamp->home ? ring_window(stamp->home_head, kda_load64_ordered(&stamp->home->head)) : 0;
+    KDA_RACE_POINT();
     kda_store32_release(&to->size, RING_COMMITTED | bytes);
 }
 
@@ -180,7 +189,9 @@ unsigned kda_ring_push(struct kda_ring *ring, const struct kda_event *event)
     struct ring_shard *shard = &ring->shards[home];
     /* Before reserving: whoever reserves behind us and is then seen by the next push of this
      * thread has a time that is not later than that push. */
+    KDA_RACE_POINT();
     stamp.time = ring->ops.time(ring->ops.context);
+    KDA_RACE_POINT();
     if (KDA_UNLIKELY(event->size > limit / 2)) {
         count_loss(shard, event->kind, event->size, KDA_LOSS_TOO_BIG, stamp.time);
         return KDA_PUSH_TOO_BIG;
@@ -190,6 +201,7 @@ unsigned kda_ring_push(struct kda_ring *ring, const struct kda_event *event)
     if (KDA_UNLIKELY(!reserve(ring, shard, event->size, limit, &position, &used))) {
         stamp.home = shard;
         stamp.home_head = position;
+        KDA_RACE_POINT();
         shard = &ring->shards[(home + 1) & ring->shard_mask];
         if (shard == stamp.home || !reserve(ring, shard, event->size, limit, &position, &used)) {
             count_loss(stamp.home, event->kind, event->size, KDA_LOSS_RING_FULL, stamp.time);
