@@ -75,8 +75,8 @@ proctype producer(byte me; byte mine)
         :: spill -> shard[s].reserved[p] = shard[mine].head
         :: else
         fi;
-        shard[s].committed[p] = true;
-        n++
+        /* What is used no more is set to 0, so that fewer states differ. */
+        atomic { shard[s].committed[p] = true; n++; s = 0; t = 0; p = 0; h = 0; spill = false }
     od;
     atomic { finished++ }
 }
@@ -118,8 +118,9 @@ proctype consumer()
     do
     :: out == THREADS * EACH -> break
     :: else ->
-        /* Only what can be read by others in between is not atomic: the heads and the words. */
-        lim[0] = shard[0].head;
+        /* Looking again is of use only when there is something new. */
+        (shard[0].head != lim[0] || shard[1].head != lim[1] || held);
+        atomic { held = false; may = false; unsure = false; best = 0; lim[0] = shard[0].head };
         lim[1] = shard[1].head;
 #ifdef ONE_PASS
         atomic { lim2[0] = lim[0]; lim2[1] = lim[1] };
@@ -170,12 +171,22 @@ proctype consumer()
             :: !held && best != 2 && pos[best] < lim[best] ->
                 assert(shard[best].number[pos[best]] == next[shard[best].owner[pos[best]]]);
                 next[shard[best].owner[pos[best]]]++;
+                shard[best].time[pos[best]] = 0;
+                shard[best].owner[pos[best]] = 0;
+                shard[best].number[pos[best]] = 0;
+                shard[best].spilled[pos[best]] = false;
+                shard[best].home[pos[best]] = 0;
+                shard[best].refused[pos[best]] = 0;
+                shard[best].reserved[pos[best]] = 0;
                 pos[best]++;
-                out++
+                out++;
+                best = 0
             :: else -> break
             fi
             }
-        od
+        od;
+        atomic { held = held || pos[0] < lim2[0] || pos[1] < lim2[1]; best = 0; may = false;
+                 unsure = false }
     od
 }
 
