@@ -42,9 +42,4 @@ NTSTATUS sim_file_secure(HANDLE handle, const struct sim_security *security);
 /* Sends IRP_MJ_SHUTDOWN and waits. */
 void sim_irp_shutdown(struct sim_device *device);
 
-/* "*" and "?" without regard to case. */
-bool sim_name_matches(const char *pattern, const char *name);
-/* Units written; `out` has room for one a byte of `text`. */
-size_t sim_name_to_utf16(const char *text, uint16_t *out);
-
 #endif

@@ -3,7 +3,7 @@
  *
  * Names are matched without regard to case, sharing is checked, faults and a full disk can be made.
  */
-#include "io.h"
+#include "zw.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,21 +12,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-struct file {
-    FILE_OBJECT object; /* first: what the driver may see */
-    struct sim_wide name;
-    struct file *next; /* open files of the disk */
-    char *path;
-    struct dirent **entries;
-    int entry_count;
-    int entry_next;
-    int fd; /* -1: no file of the disk */
-    uint32_t access;
-    uint32_t share;
-    bool synchronous;
-    bool directory;
-};
 
 static struct {
     pthread_mutex_t lock;
@@ -149,8 +134,7 @@ uint64_t sim_disk_written(void)
     return value;
 }
 
-/* True: the operation fails with *status. */
-static bool fails(const char *ddi, enum sim_file_op op, NTSTATUS *status)
+bool sim_file_fails(const char *ddi, enum sim_file_op op, NTSTATUS *status)
 {
     bool fail;
 
@@ -400,7 +384,7 @@ NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attri
     SIM_CHECK(disposition >= FILE_OPEN && disposition <= FILE_OPEN_IF,
               "disposition %u is not simulated", disposition);
     SIM_CHECK(!attributes->RootDirectory, "relative names are not simulated");
-    if (fails(__func__, SIM_FILE_CREATE, &status))
+    if (sim_file_fails(__func__, SIM_FILE_CREATE, &status))
         return status;
     status = host_path(attributes->ObjectName, path, sizeof(path), &exists);
     if (!NT_SUCCESS(status))
@@ -438,7 +422,7 @@ NTSTATUS ZwDeleteFile(POBJECT_ATTRIBUTES attributes)
     NTSTATUS status;
 
     SIM_DDI(PASSIVE_LEVEL);
-    if (fails(__func__, SIM_FILE_DELETE, &status))
+    if (sim_file_fails(__func__, SIM_FILE_DELETE, &status))
         return status;
     status = host_path(attributes->ObjectName, path, sizeof(path), &exists);
     if (!NT_SUCCESS(status))
@@ -458,7 +442,7 @@ NTSTATUS ZwDeleteFile(POBJECT_ATTRIBUTES attributes)
 
 /* --- data ------------------------------------------------------------------------------------ */
 
-static struct file *data_file(const char *ddi, HANDLE handle, HANDLE event, PIO_APC_ROUTINE apc)
+struct file *sim_file_data(const char *ddi, HANDLE handle, HANDLE event, PIO_APC_ROUTINE apc)
 {
     struct file *f = sim_handle_body(handle, SIM_TYPE_FILE);
 
@@ -502,9 +486,9 @@ NTSTATUS ZwWriteFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcCo
     SIM_DDI(PASSIVE_LEVEL);
     (void)apcContext;
     (void)key;
-    if (fails(__func__, SIM_FILE_WRITE, &status))
+    if (sim_file_fails(__func__, SIM_FILE_WRITE, &status))
         return status;
-    f = data_file(__func__, file, event, apc);
+    f = sim_file_data(__func__, file, event, apc);
     if (!f)
         return STATUS_INVALID_HANDLE;
     pthread_mutex_lock(&disk.lock);
@@ -539,7 +523,7 @@ NTSTATUS ZwFlushBuffersFile(HANDLE file, PIO_STATUS_BLOCK io)
     NTSTATUS status;
 
     SIM_DDI(PASSIVE_LEVEL);
-    if (fails(__func__, SIM_FILE_FLUSH, &status))
+    if (sim_file_fails(__func__, SIM_FILE_FLUSH, &status))
         return status;
     f = sim_handle_body(file, SIM_TYPE_FILE);
     if (!f)
@@ -548,80 +532,4 @@ NTSTATUS ZwFlushBuffersFile(HANDLE file, PIO_STATUS_BLOCK io)
     io->Information = 0;
     sim_object_unref(f);
     return STATUS_SUCCESS;
-}
-
-/* --- directories ----------------------------------------------------------------------------- */
-
-static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uint8_t *buffer,
-                           ULONG length, PIO_STATUS_BLOCK io)
-{
-    ULONG used = 0;
-    ULONG *link = NULL;
-
-    for (; f->entry_next < f->entry_count; f->entry_next++) {
-        uint16_t name[256];
-        const char *text = f->entries[f->entry_next]->d_name;
-        size_t units;
-        ULONG bytes;
-        FILE_NAMES_INFORMATION *entry;
-        if (!sim_name_matches(pattern, text))
-            continue;
-        units = sim_name_to_utf16(text, name);
-        used = (used + 7u) & ~7u;
-        bytes = (ULONG)(FIELD_OFFSET(FILE_NAMES_INFORMATION, FileName) + units * 2);
-        if (used + bytes > length) {
-            if (!link)
-                return STATUS_BUFFER_OVERFLOW;
-            break;
-        }
-        if (link)
-            *link = used - (ULONG)((uint8_t *)link - buffer);
-        entry = (void *)(buffer + used);
-        entry->NextEntryOffset = 0;
-        entry->FileIndex = 0;
-        entry->FileNameLength = (ULONG)(units * 2);
-        memcpy(entry->FileName, name, units * 2);
-        link = &entry->NextEntryOffset;
-        used += bytes;
-        io->Information = used;
-        if (single) {
-            f->entry_next++;
-            break;
-        }
-    }
-    return link ? STATUS_SUCCESS : STATUS_NO_MORE_FILES;
-}
-
-NTSTATUS ZwQueryDirectoryFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcContext,
-                              PIO_STATUS_BLOCK io, PVOID buffer, ULONG length, ULONG class_,
-                              BOOLEAN single, PUNICODE_STRING pattern, BOOLEAN restart)
-{
-    struct sim_str text = sim_str_of(pattern);
-    struct file *f;
-    char *wanted;
-    bool first;
-    NTSTATUS status;
-
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)apcContext;
-    SIM_CHECK(class_ == FileNamesInformation, "class %u is not simulated", class_);
-    if (fails(__func__, SIM_FILE_QUERY, &status))
-        return status;
-    f = data_file(__func__, file, event, apc);
-    if (!f)
-        return STATUS_INVALID_HANDLE;
-    first = !f->entries;
-    if (restart)
-        f->entry_next = 0;
-    if (first)
-        f->entry_count = scandir(f->path, &f->entries, NULL, alphasort);
-    wanted = text.count ? sim_utf8(text.units, text.count) : strdup("*");
-    status = f->entry_count < 0 ? STATUS_IO_DEVICE_ERROR
-                                : list_names(f, wanted, single, buffer, length, io);
-    if (status == STATUS_NO_MORE_FILES && first)
-        status = STATUS_NO_SUCH_FILE;
-    free(wanted);
-    io->Status = status;
-    sim_object_unref(f);
-    return status;
 }
