@@ -15,7 +15,7 @@ struct sim_thr {
     struct sim_proc *process;
     uint64_t start_address;
     uint32_t tid;
-    int32_t exit_status;
+    _Atomic int32_t exit_status; /* asked for while the process or thread ends */
     bool no_start_address;
     bool ended;
     /* Of system threads that the driver made. */
@@ -38,7 +38,7 @@ struct sim_proc {
     uint64_t exit_time;
     uint32_t pid;
     uint32_t parent_pid;
-    int32_t exit_status;
+    _Atomic int32_t exit_status; /* asked for while the process or thread ends */
     bool ended;
     void *token;
     void *file; /* file object of the image */
