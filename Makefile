@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 DEMO := $(BUILD)/demo
 TYPE ?= RelWithDebInfo
 
-.PHONY: all demo check bench fuzz install tables clean deps-demo deps-check
+.PHONY: all demo check bench mutants fuzz install tables clean deps-demo deps-check
 
 all: $(BUILD)/release/kda
 
@@ -21,13 +21,19 @@ deps-demo:
 deps-check:
 	@sh tools/install-packages.sh check
 
-# A sample Windows 11 image from the project's own generator, and what kda says about it.
+# A sample Windows 11 image from the project's own generator, and what kda says about it; then a
+# scripted activity through the driver on the simulated kernel, its log, and whether that is whole.
 demo: deps-demo
 	@$(MAKE) --no-print-directory all
 	@mkdir -p $(DEMO)
 	@$(BUILD)/release/kda-forge tests/images/scenarios/win11.txt -o $(DEMO)/win11.raw
 	$(BUILD)/release/kda map $(DEMO)/win11.raw
 	$(BUILD)/release/kda info $(DEMO)/win11.raw
+	@rm -rf $(DEMO)/script
+	$(BUILD)/release/kda-sim script tests/sim/scripts/demo.txt -o $(DEMO)/script
+	$(BUILD)/release/kda log show $(DEMO)/script/log/*.jsonl
+	$(BUILD)/release/kda log show -f jsonl --kind registry.value_set $(DEMO)/script/log/*.jsonl
+	$(BUILD)/release/kda verify -v $(DEMO)/script/log/*.jsonl
 
 check: deps-check
 	@python3 tests/run.py --build $(BUILD) --jobs $(JOBS)
@@ -37,6 +43,10 @@ bench: deps-check
 	@python3 tests/bench/bench.py --build $(BUILD)
 	@$(BUILD)/release/kda-bench-queue
 	@$(BUILD)/release/kda-bench-jsonl $(BUILD)
+
+# Every seeded mistake has to be caught by the tests; takes some minutes.
+mutants: deps-check
+	@python3 tests/mutants/run.py --jobs $(JOBS)
 
 # Long fuzzing: SECONDS per target (default ten minutes).
 SECONDS ?= 600

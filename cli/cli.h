@@ -12,14 +12,17 @@
 
 #include "kda/error.h"
 #include "kda/etw.h"
+#include "kda/fit.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
+#include "kda/log.h"
 #include "kda/report.h"
 #include "kda/symbols.h"
 
-/* How a run ends; cli_exit_codes says it in words. 1 is kept for findings. */
+/* How a run ends; cli_exit_codes says it in words. */
 enum cli_exit {
     CLI_DONE = 0,
+    CLI_FINDINGS = 1,
     CLI_USAGE = 2,
     CLI_INPUT = 3,
     CLI_INCOMPLETE = 4,
@@ -35,12 +38,15 @@ extern const struct cli_exit_code cli_exit_codes[];
 extern const size_t cli_exit_code_count;
 
 #define CLI_POSITIONALS 3
+#define CLI_MANY SIZE_MAX /* max_positionals of commands that take files */
 
 struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
+    const char *kind, *pid, *image, *since, *until;
     uint64_t dtb, limit;
-    bool all, download, quiet, verbose, no_color, help, version;
+    bool all, download, follow, quiet, verbose, no_color, help, version;
     const char *positional[CLI_POSITIONALS]; /* after the command */
+    char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
 };
 
@@ -53,6 +59,7 @@ enum {
     CLI_GROUP_SESSION = 16,
     CLI_GROUP_ALL = 32,
     CLI_GROUP_FETCH = 64,
+    CLI_GROUP_EVENTS = 128, /* commands that pick events */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -109,6 +116,8 @@ struct cli {
     struct kda_image *image;
     struct kda_kernel *kernel;
     struct kda_etw *etw;
+    struct kda_fit *fit; /* NULL where symbols were found */
+    bool no_fit;         /* the command is about symbols: a fitted layout is no answer */
     struct kda_report *report;
     struct cli_output output;
     struct cli_progress progress;
@@ -198,7 +207,12 @@ int cli_run_providers(struct cli *cli);
 int cli_run_processes(struct cli *cli);
 int cli_run_map(struct cli *cli);
 int cli_run_symbols(struct cli *cli);
+int cli_run_symbols_add(struct cli *cli);
+int cli_run_symbols_list(struct cli *cli);
+int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
+int cli_run_log(struct cli *cli);
+int cli_run_verify(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */
 int cli_main(int argc, char **argv);

@@ -105,6 +105,7 @@ static void emit_map(struct cli *cli, const struct kda_selection *selection)
     const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
     struct kda_report_facts facts = {
         .image = kda_image_info(cli->image),
+        .fit = cli->fit,
         .kernel = kda_kernel_info(cli->kernel),
         .symbols = symbols ? kda_symbols_info(symbols) : NULL,
         .gaps = gaps->count + gaps->dropped,

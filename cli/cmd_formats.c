@@ -16,6 +16,8 @@ static void put_symbol_sources(struct kda_report *report)
 {
     kda_report_format_row(report, "symbols", "profile", "built-in table of kernel builds", true,
                           NULL);
+    kda_report_format_row(report, "symbols", "cache", "profiles of one's own (kda symbols add)",
+                          true, NULL);
     kda_report_format_row(report, "symbols", "pdb", "program database of the kernel", true, NULL);
     kda_report_format_row(report, "symbols", "isf", "Volatility symbol table (.json, .json.xz)",
                           kda_symbols_have_isf(),
@@ -32,8 +34,11 @@ static void put_builds(struct kda_report *report)
         struct kda_profile_info info;
         kda_profile_get(i, &info);
         kda_report_format_row(report, "build", info.version,
-                              info.id.has_pdb ? info.id.pdb_name : NULL, info.has_rvas,
-                              info.has_rvas ? NULL : "layout only: addresses need a PDB or ISF");
+                              info.id.has_pdb ? info.id.pdb_name : NULL,
+                              info.has_rvas && info.has_layout,
+                              !info.has_layout ? "some globals only: the layout needs a PDB or ISF"
+                              : info.has_rvas  ? NULL
+                                               : "layout only: addresses need a PDB or ISF");
     }
 }
 

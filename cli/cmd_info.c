@@ -55,11 +55,15 @@ int cli_run_info(struct cli *cli)
             meet_gaps(cli);
         }
     }
+    /* Searched only here: the rows of the other commands do not need it. */
+    if (cli->kernel && kda_kernel_find_kdbg(cli->kernel, &kernel_err) != KDA_OK)
+        cli_note(cli, "note: %s", kernel_err.text);
     if (cli->kernel) { /* opened again by --download, or closed by its failure */
         const struct kda_symbols *symbols = kda_kernel_symbols(cli->kernel);
         const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
         facts.kernel = kda_kernel_info(cli->kernel);
         facts.symbols = symbols ? kda_symbols_info(symbols) : NULL;
+        facts.fit = cli->fit;
         facts.gaps = gaps->count + gaps->dropped;
     }
     int opened = cli_open_report(cli);

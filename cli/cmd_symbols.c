@@ -49,15 +49,57 @@ static int report(struct cli *cli, const struct kda_report_symbols *symbols, int
     return cli_finish(cli, code);
 }
 
-/* "symbols get IMAGE": the word goes, the image stays in the first place. */
-static bool take_get(struct cli_options *options)
+/* The first word of `kda symbols VERB ...`; without one the word is an image. */
+static const struct verb {
+    const char *name, *usage;
+    size_t min, max; /* words behind it */
+    int (*run)(struct cli *cli);
+} verbs[] = {
+    {"get", "get IMAGE", 1, 1, NULL},
+    {"add", "add FILE [IMAGE]", 1, 2, cli_run_symbols_add},
+    {"list", "list", 0, 0, cli_run_symbols_list},
+    {"export", "export [IMAGE|GUIDAGE]", 0, 1, cli_run_symbols_export},
+};
+#define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
+
+/* The verb goes, the other words move up. *ret is NULL when there is none. */
+static int take_verb(struct cli_options *options, const struct verb **ret)
 {
-    if (options->positional_count != 2)
-        return false;
-    options->positional[0] = options->positional[1];
-    options->positional[1] = NULL;
-    options->positional_count = 1;
-    return true;
+    struct cli_suggestion suggestion = {0};
+    const char *word = options->positional[0];
+    *ret = NULL;
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        cli_suggest(&suggestion, word, verbs[i].name);
+        if (strcmp(word, verbs[i].name) != 0)
+            continue;
+        size_t words = options->positional_count - 1;
+        if (words < verbs[i].min || words > verbs[i].max) {
+            cli_error("too %s arguments; usage: kda symbols %s",
+                      words < verbs[i].min ? "few" : "many", verbs[i].usage);
+            return CLI_USAGE;
+        }
+        for (size_t w = 0; w < words; w++)
+            options->positional[w] = options->positional[w + 1];
+        options->positional[words] = NULL;
+        options->positional_count = words;
+        *ret = &verbs[i];
+        return CLI_DONE;
+    }
+    if (options->positional_count == 1)
+        return CLI_DONE;
+    if (suggestion.best)
+        cli_error("unknown subcommand '%s'; did you mean '%s'?", word, suggestion.best);
+    else
+        cli_error("unknown subcommand '%s'; usage: kda symbols [get|add|list|export] ...", word);
+    return CLI_USAGE;
+}
+
+/* What was fetched becomes a profile, so that the PDB is not needed again. */
+static void keep(const struct cli *cli, const char *path)
+{
+    struct kda_error err;
+    if (kda_symbols_add(path, &kda_kernel_info(cli->kernel)->id, NULL, &err) != KDA_OK)
+        cli_note(cli, "note: symbols not kept as a profile: %s", err.text);
 }
 
 int cli_run_symbols(struct cli *cli)
@@ -65,14 +107,15 @@ int cli_run_symbols(struct cli *cli)
     struct kda_error err = {0};
     struct kda_report_symbols symbols = {0};
     struct kda_kernel_id id;
-    if (cli->options.positional_count == 2 && strcmp(cli->options.positional[0], "get") != 0) {
-        cli_error("unknown subcommand '%s'; usage: kda symbols [get] IMAGE",
-                  cli->options.positional[0]);
-        return CLI_USAGE;
-    }
-    bool get = take_get(&cli->options) || cli->options.download;
+    const struct verb *verb;
+    int code = take_verb(&cli->options, &verb);
+    if (code != CLI_DONE)
+        return code;
+    if (verb && verb->run)
+        return verb->run(cli);
+    bool get = verb || cli->options.download;
     cli->options.download = false; /* asked for here, not on the way */
-    int code = cli_open_image(cli);
+    code = cli_open_image(cli);
     if (code != CLI_DONE)
         return code;
     if (cli_is_triage(cli)) {
@@ -92,7 +135,10 @@ int cli_run_symbols(struct cli *cli)
     if (get) {
         code = fetch(cli, &path, &err);
         symbols.fetched = path;
+        if (code == CLI_DONE)
+            keep(cli, path);
     } else {
+        cli->no_fit = true;
         code = cli_load_symbols(cli, &err);
         const struct kda_symbols *found = kda_kernel_symbols(cli->kernel);
         symbols.found = found ? kda_symbols_info(found) : NULL;

@@ -32,10 +32,24 @@ const struct cli_command cli_commands[] = {
      "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
      "info, sessions, consumers, providers, processes and gaps.",
      ETW | CLI_GROUP_ALL, 1, 1, cli_run_map},
-    {"symbols", "[get] IMAGE", "which symbols the kernel needs and where they were found",
-     "'get' fetches the PDB into the cache (--cache DIR) from the servers of --symbols or\n"
-     "_NT_SYMBOL_PATH (srv*cache*url), else from Microsoft's public server.",
-     IMAGE, 1, 2, cli_run_symbols},
+    {"symbols", "[VERB] [IMAGE]", "which symbols the kernel needs, and profiles of one's own",
+     "kda symbols IMAGE              what the kernel needs and where it was found\n"
+     "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR), from servers of\n"
+     "                               --symbols or _NT_SYMBOL_PATH (srv*cache*url), else from\n"
+     "                               Microsoft's public server; keep it as a profile\n"
+     "kda symbols add FILE [IMAGE]   keep a .pdb, .json or .json.xz as a profile of one's own\n"
+     "kda symbols list               the built-in table and the profiles of one's own\n"
+     "kda symbols export [IMAGE|GUIDAGE]   a row for the built-in table (-o FILE)",
+     IMAGE, 1, 3, cli_run_symbols},
+    {"log", "show|stats FILE...", "what the sensor recorded",
+     "show    the events; with -f jsonl the very lines of the log\n"
+     "stats   how many events of which kind and of which image\n"
+     "The files of a log may be named in any order.",
+     CLI_GROUP_OUTPUT | CLI_GROUP_EVENTS, 2, CLI_MANY, cli_run_log},
+    {"verify", "FILE...", "whether a log of the sensor is complete: its account, ids and times",
+     "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4:\n"
+     "the log has no end or no beginning, and what is there holds. -v lists totals of each kind.",
+     CLI_GROUP_OUTPUT, 1, CLI_MANY, cli_run_verify},
     {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
      NULL,
      CLI_GROUP_OUTPUT, 0, 0, cli_run_formats},
@@ -47,11 +61,12 @@ const size_t cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);
 
 const struct cli_exit_code cli_exit_codes[] = {
     {CLI_DONE, "0", "done and complete"},
+    {CLI_FINDINGS, "1", "kda verify: the account of the log does not hold"},
     {CLI_USAGE, "2", "the command line is wrong"},
     {CLI_INPUT, "3",
-     "the image cannot be opened, its format is not supported, or it holds no Windows kernel"},
+     "the file cannot be opened, its format is not supported, or it holds no Windows kernel"},
     {CLI_INCOMPLETE, "4",
-     "done but incomplete: memory that was needed is not in the image; gaps are listed"},
+     "done but incomplete: memory is missing in the image, or a part of the log; gaps are listed"},
     {CLI_SYMBOLS, "5", "kernel found, symbols missing; the file that is wanted is named"},
     {CLI_INTERNAL, "6", "the output could not be written, or an internal error"},
 };

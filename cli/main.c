@@ -4,6 +4,7 @@
 
 int main(int argc, char **argv)
 {
+    term_hold_standard_files();
     term_ignore_broken_pipe();
     return cli_main(argc, argv);
 }

@@ -20,7 +20,7 @@ const struct cli_option cli_option_table[] = {
     {"no-color", 0, 0, CLI_FLAG, CLI_GROUP_OUTPUT, AT(no_color), NULL,
      "no colours (NO_COLOR in the environment does the same)"},
     {"symbols", 0, 0, CLI_TEXT, CLI_GROUP_IMAGE, AT(symbols), "PATH",
-     "a .pdb, .json or .json.xz file, a store or folder, or profile, pdb, isf"},
+     "a .pdb, .json, .json.xz, .kdaprof file, a store or folder; profile, cache, pdb, isf, none"},
     {"download", 0, 0, CLI_FLAG, CLI_GROUP_IMAGE, AT(download), NULL,
      "fetch the kernel's PDB from the symbol server if nothing local fits"},
     {"cache", 0, 0, CLI_TEXT, CLI_GROUP_IMAGE, AT(cache), "DIR",
@@ -33,6 +33,18 @@ const struct cli_option cli_option_table[] = {
      "only this silo"},
     {"all", 'a', 0, CLI_FLAG, CLI_GROUP_ALL, AT(all), NULL,
      "also providers that are neither enabled nor registered"},
+    {"kind", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(kind), "KIND,...",
+     "only these kinds (registry.value_set) or groups of kinds (registry)"},
+    {"pid", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(pid), "PID",
+     "only events of, or about, this process"},
+    {"image", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(image), "TEXT",
+     "only events whose image, module or command line contains TEXT"},
+    {"since", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(since), "TIME",
+     "only events from TIME on (2026-11-29T21:04:05.1234567Z, or the first part of it)"},
+    {"until", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(until), "TIME",
+     "only events before TIME"},
+    {"follow", 'F', 0, CLI_FLAG, CLI_GROUP_EVENTS, AT(follow), NULL,
+     "go on as the last file grows, until sensor.stop"},
     {"quiet", 'q', 0, CLI_FLAG, CLI_GROUP_COMMON, AT(quiet), NULL,
      "no progress and no notes; errors are still shown"},
     {"verbose", 'v', 0, CLI_FLAG, CLI_GROUP_COMMON, AT(verbose), NULL,
@@ -72,6 +84,10 @@ static int store(struct parser *parser, const struct cli_option *option, const c
     uint64_t number;
     if (!cli_parse_number(value, 0, &number)) {
         cli_error("--%s wants a number (decimal, or hex with 0x), not '%s'", option->name, value);
+        return CLI_USAGE;
+    }
+    if (number == 0) { /* would read as "not given" */
+        cli_error("--%s wants a number above 0", option->name);
         return CLI_USAGE;
     }
     *(uint64_t *)member(parser->options, option) = number;
@@ -161,11 +177,14 @@ static int parse_word(struct parser *parser, const char *word)
             cli_error("unknown command '%s'; see 'kda --help'", word);
         return CLI_USAGE;
     }
-    if (options->positional_count == CLI_POSITIONALS) {
+    if (options->positional_count == parser->command->max_positionals) {
         cli_error("too many arguments: '%s'; see 'kda %s --help'", word, parser->command->name);
         return CLI_USAGE;
     }
-    options->positional[options->positional_count++] = word;
+    /* The command was a word too, so what is overwritten here has been read already. */
+    if (options->positional_count < CLI_POSITIONALS)
+        options->positional[options->positional_count] = word;
+    options->words[options->positional_count++] = parser->argv[parser->at];
     return CLI_DONE;
 }
 
@@ -210,6 +229,7 @@ int cli_parse(int argc, char **argv, struct cli_options *options,
               const struct cli_command **command)
 {
     memset(options, 0, sizeof(*options));
+    options->words = argv + 1;
     struct parser parser = {.argc = argc, .argv = argv, .options = options};
     bool words_only = false;
     int code = CLI_DONE;

@@ -45,7 +45,7 @@ bool cli_output_open(struct cli_output *output, const char *path)
         return output->file != NULL;
     }
     output->target = target;
-    output->file = open_temporary(output);
+    output->file = term_may_replace(target) ? open_temporary(output) : NULL;
     if (!output->file) {
         output->error = term_last_error();
         free(output->temporary);
@@ -53,6 +53,7 @@ bool cli_output_open(struct cli_output *output, const char *path)
         output->temporary = output->target = NULL;
         return false;
     }
+    term_take_mode(output->file, target);
     term_remove_on_signal(output->temporary);
     return true;
 }

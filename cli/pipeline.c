@@ -75,6 +75,7 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
                 .path = cli->fetched ? cli->fetched : cli->options.symbols,
                 .nt_symbol_path = getenv("_NT_SYMBOL_PATH"),
                 .kda_symbols = getenv("KDA_SYMBOLS"),
+                .keep = true,
             },
         .progress = cli_progress,
         .context = &cli->progress,
@@ -89,8 +90,10 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
 /* --download: fetches the PDB and opens the kernel again with it. */
 static int fetch_symbols(struct cli *cli, struct kda_error *err)
 {
+    /* A server named on the command line is the one to ask; a plain folder was only to look in. */
+    const char *named = cli->options.symbols;
     struct kda_download_options options = {
-        .symbol_path = getenv("_NT_SYMBOL_PATH"),
+        .symbol_path = named && strchr(named, '*') ? named : getenv("_NT_SYMBOL_PATH"),
         .cache = cli->options.cache,
         .progress = cli_progress,
         .context = &cli->progress,
@@ -109,14 +112,43 @@ static int fetch_symbols(struct cli *cli, struct kda_error *err)
     return kda_kernel_load_symbols(cli->kernel, err) == KDA_OK ? CLI_DONE : CLI_SYMBOLS;
 }
 
+/* No symbols anywhere: the layout is worked out from the image itself, unless one source was asked
+ * for by name. */
+static int fit_layout(struct cli *cli, struct kda_error *err)
+{
+    const char *path = cli->options.symbols;
+    struct kda_fit_options options = {.no_profile = path && strcmp(path, "none") == 0};
+    static const char *const sources[] = {"profile", "cache", "pdb", "isf"};
+    struct kda_error why;
+    if (cli->no_fit)
+        return CLI_SYMBOLS;
+    for (size_t i = 0; path && i < sizeof(sources) / sizeof(sources[0]); i++)
+        if (strcmp(path, sources[i]) == 0)
+            return CLI_SYMBOLS;
+    enum kda_status status = kda_etw_fit(cli->kernel, &options, &cli->fit, &why);
+    if (status == KDA_OK)
+        status = kda_fit_install(cli->fit, cli->kernel, &why);
+    if (status == KDA_OK)
+        return CLI_DONE;
+    if (status != KDA_NO_SYMBOL) {
+        *err = why;
+        return code_of(status);
+    }
+    cli_error("%s", why.text);
+    return CLI_SYMBOLS;
+}
+
 int cli_load_symbols(struct cli *cli, struct kda_error *err)
 {
     enum kda_status status = kda_kernel_load_symbols(cli->kernel, err);
     int code = CLI_DONE;
-    if (status == KDA_NO_SYMBOL && cli->options.download)
-        code = fetch_symbols(cli, err);
+    if (status == KDA_NO_SYMBOL)
+        code = cli->options.download ? fetch_symbols(cli, err) : fit_layout(cli, err);
     else if (status != KDA_OK)
         code = status == KDA_NO_MEMORY || status == KDA_USAGE ? code_of(status) : CLI_SYMBOLS;
+    const struct kda_symbols *found = code == CLI_DONE ? kda_kernel_symbols(cli->kernel) : NULL;
+    if (found && kda_symbols_info(found)->note)
+        cli_note(cli, "note: %s", kda_symbols_info(found)->note);
     cli_phase(cli, "symbols_us");
     return code;
 }
@@ -185,13 +217,29 @@ int cli_open_etw(struct cli *cli)
     return code_of(status);
 }
 
+/* What goes in is evidence: no slip of the hand may replace it. NULL: it does not. */
+static const char *overwritten_input(const struct cli *cli)
+{
+    const struct cli_options *o = &cli->options;
+    if (!o->output || !cli->image)
+        return NULL;
+    const char *companion = kda_image_info(cli->image)->companion;
+    if (term_same_file(o->output, o->positional[0]))
+        return "the image itself";
+    if (companion && term_same_file(o->output, companion))
+        return "a part of the image: the file beside it";
+    if (o->symbols && term_same_file(o->output, o->symbols))
+        return "the symbol file";
+    return NULL;
+}
+
 int cli_open_report(struct cli *cli)
 {
     struct kda_error err;
     const struct cli_options *o = &cli->options;
-    /* The image is evidence: no slip of the hand may replace it. */
-    if (o->output && cli->image && term_same_file(o->output, o->positional[0])) {
-        cli_error("the output '%s' is the image itself", o->output);
+    const char *input = overwritten_input(cli);
+    if (input) {
+        cli_error("the output '%s' is %s", o->output, input);
         return CLI_USAGE;
     }
     if (!cli_output_open(&cli->output, o->output)) {
@@ -208,6 +256,7 @@ int cli_open_report(struct cli *cli)
         .width = terminal ? term_width(stdout) : 0,
         .color = terminal && !o->no_color && !(no_color && *no_color),
         .verbose = o->verbose,
+        .fitted = cli->fit != NULL,
     };
     if (kda_report_open(&options, cli_output_write, &cli->output, &cli->report, &err) == KDA_OK)
         return CLI_DONE;
@@ -288,6 +337,7 @@ void cli_close(struct cli *cli)
         (void)cli_output_close(&cli->output, false);
     }
     kda_etw_free(cli->etw);
+    kda_fit_free(cli->fit);
     kda_kernel_close(cli->kernel);
     kda_image_close(cli->image);
     kda_symbols_free_path(cli->fetched);

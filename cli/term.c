@@ -5,6 +5,7 @@
 #include "term.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -37,6 +38,13 @@ double term_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+void term_sleep_ms(unsigned milliseconds)
+{
+    struct timespec rest = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+        ;
+}
+
 uint64_t term_peak_kib(void)
 {
     struct rusage usage;
@@ -65,6 +73,14 @@ bool term_error_exists(int error)
     return error == EEXIST;
 }
 
+void term_hold_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return;
+}
+
 void term_ignore_broken_pipe(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -78,7 +94,10 @@ bool term_is_broken_pipe(int error)
 char *term_resolve(const char *path, bool *replaceable)
 {
     struct stat info;
-    *replaceable = stat(path, &info) != 0 ? errno == ENOENT : S_ISREG(info.st_mode);
+    if (stat(path, &info) == 0)
+        *replaceable = S_ISREG(info.st_mode);
+    else /* nothing there; a link into the void is written through, or the link would be replaced */
+        *replaceable = errno == ENOENT && (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode));
     /* A link is followed, so that the file behind it is replaced and not the link. */
     char *real = realpath(path, NULL);
     return real ? real : strdup(path);
@@ -88,6 +107,18 @@ bool term_same_file(const char *a, const char *b)
 {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+bool term_may_replace(const char *path)
+{
+    return access(path, W_OK) == 0 || errno == ENOENT;
+}
+
+void term_take_mode(FILE *file, const char *from)
+{
+    struct stat info;
+    if (stat(from, &info) == 0)
+        (void)fchmod(fileno(file), info.st_mode & 07777);
 }
 
 bool term_rename(const char *from, const char *to)

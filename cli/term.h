@@ -12,13 +12,18 @@
 bool term_is_terminal(FILE *file);
 unsigned term_width(FILE *file); /* columns; 80 where the terminal does not say */
 double term_seconds(void);       /* monotonic */
-uint64_t term_peak_kib(void);    /* most memory this process ever held */
+void term_sleep_ms(unsigned milliseconds);
+uint64_t term_peak_kib(void); /* most memory this process ever held */
 unsigned term_process_id(void);
 
 /* Number of the last failure of the C library (never 0), its words, and the kinds that matter. */
 int term_last_error(void);
 const char *term_error_text(int error);
 bool term_error_exists(int error);
+
+/* Closed standard files are opened as ones that cannot be used: otherwise a file of this run would
+ * get their number, and messages would be written into it. */
+void term_hold_standard_files(void);
 
 /* A closed pipe becomes a failed write instead of a signal. */
 void term_ignore_broken_pipe(void);
@@ -29,6 +34,10 @@ bool term_is_broken_pipe(int error);
 char *term_resolve(const char *path, bool *replaceable);
 /* Do both paths reach the same file? False if either does not exist. */
 bool term_same_file(const char *a, const char *b);
+/* False for a file that may not be written, although a rename could put another in its place. */
+bool term_may_replace(const char *path);
+/* Gives `file` the permissions of the file that it will replace, if there is one. */
+void term_take_mode(FILE *file, const char *from);
 bool term_rename(const char *from, const char *to);
 /* An interrupted run removes this file; NULL = nothing to remove. Borrowed until the next call. */
 void term_remove_on_signal(const char *path);

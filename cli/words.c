@@ -56,7 +56,7 @@ static size_t distance(const char *a, const char *b)
     size_t rows[3][WORD_MAX + 1];
     size_t size_a = strlen(a), size_b = strlen(b);
     if (size_a > WORD_MAX || size_b > WORD_MAX)
-        return WORD_MAX;
+        return SIZE_MAX;
     size_t *before = rows[0], *last = rows[1], *row = rows[2];
     for (size_t j = 0; j <= size_b; j++)
         last[j] = j;

@@ -33,6 +33,9 @@ struct kda_image_ops {
                             struct kda_error *err);
     /* As kda_image_next_run. */
     bool (*next_run)(struct kda_image *image, uint64_t pa, uint64_t *start, uint64_t *size);
+    /* Where the byte at `pa` stands in image->pages, and how many bytes follow it there in one
+     * piece. False: not in the image. NULL: pages are not stored as they are. */
+    bool (*place)(struct kda_image *image, uint64_t pa, uint64_t *off, uint64_t *left);
     /* Frees image->priv; called after a failed open too. */
     void (*close)(struct kda_image *image);
 };
@@ -71,6 +74,7 @@ struct kda_report_ops {
     void (*begin)(struct kda_report *report);
     void (*row)(struct kda_report *report, const struct kda_row *row);
     void (*end)(struct kda_report *report);
+    void (*flush)(struct kda_report *report); /* nullable: nothing waits but for `end` */
 };
 
 #endif

@@ -58,7 +58,8 @@ def style(tally, _):
     say("style")
     check(tally, "include direction", ["python3", "tools/check_includes.py", "."])
     check(tally, "style rules", ["python3", "tools/check_style.py", "."])
-    files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]", "cli/*.[ch]", "tests/**/*.[ch]")
+    files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]",
+                               "cli/*.[ch]", "driver/*.[ch]", "sim/*.[ch]", "tests/**/*.[ch]")
              for f in glob.glob(os.path.join(ROOT, pattern), recursive=True)
              if not f.endswith("_data.c")]
     formatter = "clang-format-14"
@@ -195,11 +196,25 @@ def fuzz(tally, options, folder):
             tally.fail(name, result.stdout[-6000:])
 
 
+def mutants(tally, options):
+    """Seeded mistakes: some of them here, all of them by `make mutants`."""
+    say("seeded mistakes, every %d. of them" % options.mutants)
+    result = run([sys.executable, "tests/mutants/run.py", "--jobs", str(options.jobs), "--every",
+                  str(options.mutants), "--work", os.path.join(options.build, "mutants")])
+    print(result.stdout, end="", flush=True)
+    if result.returncode == 0:
+        tally.ok()
+    else:
+        tally.fail("seeded mistakes", result.stdout)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", choices=["style", "models", "unit", "integration", "fuzz"])
+    parser.add_argument("--only", choices=["style", "models", "unit", "integration", "mutants",
+                                           "fuzz"])
+    parser.add_argument("--mutants", type=int, default=5, help="every n-th seeded mistake")
     parser.add_argument("--pattern", default="test_*.py")
     parser.add_argument("--fuzz-seconds", type=int, default=5)
     parser.add_argument("--fuzz-max-len", type=int, default=400000)
@@ -228,10 +243,14 @@ def main():
                                               "-DKDA_FAULTS=ON"])
         if asan:
             unit(tally, options, asan, "sanitizers, faults")
-        ring = ["test_event_ring", "test_event_ring_threads"]
-        tsan = build(tally, options, "tsan", ["-DCMAKE_C_COMPILER=clang", "-DKDA_TSAN=ON"], ring)
+        threaded = ["test_event_ring", "test_event_ring_threads"] + sorted(
+            os.path.basename(p)[:-2] for p in glob.glob(os.path.join(ROOT, "tests/sim/test_*.c")))
+        tsan = build(tally, options, "tsan", ["-DCMAKE_C_COMPILER=clang", "-DKDA_TSAN=ON"],
+                     threaded)
         if tsan:
             unit(tally, options, tsan, "threads")
+    if wanted("mutants"):
+        mutants(tally, options)
     if wanted("fuzz"):
         folder = build(tally, options, "fuzzers",
                        ["-DCMAKE_C_COMPILER=clang", "-DKDA_SANITIZE=ON", "-DKDA_FUZZ=ON",

@@ -13,16 +13,20 @@ PUBLIC = {"base": ["kda/error.h", "kda/gap.h"],
           "symbols": ["kda/error.h", "kda/symbols.h", "kda/fields.h"],
           "kernel": ["kda/error.h", "kda/gap.h", "kda/image.h", "kda/symbols.h", "kda/fields.h",
                      "kda/kernel.h"],
-          "etw": ["kda/error.h", "kda/gap.h", "kda/kernel.h", "kda/etw.h", "kda/symbols.h",
-                  "kda/fields.h"],
+          "etw": ["kda/error.h", "kda/gap.h", "kda/kernel.h", "kda/etw.h", "kda/fit.h",
+                  "kda/symbols.h", "kda/fields.h"],
+          "log": ["kda/error.h", "kda/log.h", "kda_event.h"],
           "report": ["kda/"]}
 MAY_SEE_OPS = {"image", "symbols", "report"}
 
 # Third-party headers and operating-system headers: each in exactly one file.
+# Recordings are JSON in archives: one file of the simulator reads them.
+SIM_THIRD_PARTY = {"archive.h", "archive_entry.h", "jansson.h"}
+SIM_THIRD_PARTY_FILE = "sim/replay.c"
 THIRD_PARTY = {"jansson.h": "lib/symbols/", "lzma.h": "lib/symbols/", "curl/curl.h": "lib/symbols/",
                "archive.h": "lib/symbols/", "archive_entry.h": "lib/symbols/"}
 C_LIBRARY = {"assert.h", "ctype.h", "inttypes.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h",
-             "stdint.h", "stdio.h", "stdlib.h", "string.h"}
+             "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h"}
 # Files that may talk to the operating system, and why.
 OS_FILES = {"lib/base/file.c": "files", "lib/base/os.c": "folders, environment, renaming",
             "cli/term.c": "terminal, signals"}
@@ -89,6 +93,22 @@ def check_cli(root, problems):
                     path, number, target))
 
 
+def check_sim(root, problems):
+    """The simulator sees the driver's declarations and the event contract, never the library."""
+    folder = os.path.join(root, "sim")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if not name.endswith((".c", ".h")):
+            continue
+        path = "sim/" + name
+        for number, system, target in includes(os.path.join(root, path)):
+            if target.startswith("kda/") or target in ("file.h", "alloc.h", "bytes.h"):
+                problems.append("%s:%d: the simulator knows nothing of the library (%s)" % (
+                    path, number, target))
+            if system and target in SIM_THIRD_PARTY and path != SIM_THIRD_PARTY_FILE:
+                problems.append("%s:%d: <%s> belongs to %s" % (path, number, target,
+                                                              SIM_THIRD_PARTY_FILE))
+
+
 def check_event(root, problems):
     folder = os.path.join(root, "event")
     files = set(os.listdir(folder))
@@ -118,6 +138,7 @@ def main():
     check_lib(root, problems, third)
     check_cli(root, problems)
     check_public(root, problems)
+    check_sim(root, problems)
     check_event(root, problems)
     for header, paths in sorted(third.items()):
         if len(paths) > 1:

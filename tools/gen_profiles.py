@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Makes lib/symbols/profiles_data.c from layouts.tsv.
 
-usage: tools/gen_profiles.py layouts.tsv lib/symbols/profiles_data.c
+usage: tools/gen_profiles.py layouts.tsv [MORE.tsv...] lib/symbols/profiles_data.c
+
+Further inputs are rows that `kda symbols export` wrote: each file with its own heading, same columns.
 
 The ids and their order come from include/kda/fields.h, so a field that is added there and in the
 input needs only a new run. A column of the input that fields.h does not name, or the other way
 round, is an error: the two must not drift apart.
 
 Cells of the input: "0x1c0/8" offset and size; "0x10" offset, size unknown; "0x330.16:8" bit field
-(offset, bit, length); "0xb.?:1" bit field whose bit is unknown, which is stored as absent, because
-a reader cannot use it. Empty = absent.
+(offset, bit, length); "0xb.?:1" bit field whose bit is unknown. Empty = absent.
+
+Sources that give no sizes get those of the builds that have them, where these agree (see consensus
+and fill_sizes); where they do not, the size stays unknown and the library does not read the field; a bit field whose
+bit stays unknown is stored as absent.
 """
 
 import hashlib
@@ -18,7 +23,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-KEYS = 8  # version os source pdb_guid age pe_timestamp pe_size_of_image layout
+KEYS = ["version", "os", "source", "pdb_guid", "age", "pe_timestamp", "pe_size_of_image", "layout"]
 
 
 def macro(text, name):
@@ -35,13 +40,13 @@ def unit_size(bits):
 
 
 def cell(text):
-    """(offset, size, bit, bits), or None for absent."""
+    """(offset, size, bit, bits), or None for absent; size 0 = not known, nor is the bit."""
     if not text:
         return None
     m = re.fullmatch(r"0x([0-9a-f]+)\.(\?|\d+):(\d+)", text)
     if m:
         if m.group(2) == "?":
-            return None
+            return int(m.group(1), 16), 0, 0, int(m.group(3))
         bit, bits = int(m.group(2)), int(m.group(3))
         return int(m.group(1), 16), unit_size(bit + bits), bit, bits
     m = re.fullmatch(r"0x([0-9a-f]+)(?:/(\d+))?", text)
@@ -66,6 +71,85 @@ def check(value, bits, what):
     return value
 
 
+def family(version):
+    return ".".join(version.split(".")[:2])
+
+
+def consensus(column, versions):
+    """What each build of one field that has a bare offset is to have in its place: (size, bit, bits)
+    of all builds of the same Windows family ("10.0") that give them, or where the family gives none,
+    of all builds; None where they differ. Bits are those of builds with the same offset."""
+    said = {}
+    for place, version in zip(column, versions):
+        if place and place[1]:
+            for key in (family(version), "all"):
+                said.setdefault(key, set()).add(place if place[3] else place[1:])
+    out = []
+    for place, version in zip(column, versions):
+        here = said.get(family(version)) or said.get("all") or set()
+        if place and all(len(one) == 4 for one in here):
+            here = {one[1:] for one in here
+                    if one[0] == place[0] and place[3] in (0, one[3])}
+        one = next(iter(here)) if len(here) == 1 else None
+        out.append(one if one and len(one) == 3 else None)
+    return out
+
+
+def overlapping(places):
+    """Pairs of fields (by index) of which the first covers the start of the second."""
+    return {(a, b) for a, x in places.items() for b, y in places.items()
+            if a != b and x[0] <= y[0] < x[0] + x[1]}
+
+
+def fill_sizes(rows, fields, places):
+    """Gives bare offsets the consensus, unless that reaches over the end of the structure or into a
+    field that it does not cover in any build with sizes: then the field was smaller."""
+    agreed = [consensus(column, [row["version"] for row in rows]) for column in places]
+    members = {}
+    for f, (struct, _) in enumerate(fields):
+        members.setdefault(struct, []).append(f)
+    for struct, group in members.items():
+        known, found = set(), []
+        for n, row in enumerate(rows):
+            full = {f: places[f][n] for f in group if places[f][n]}
+            bare = {f for f, place in full.items() if not place[1]}
+            end = int(row["_%s:size" % struct] or "0", 16)
+            for f in bare:
+                offset, one = full[f][0], agreed[f][n]
+                if one and (not full[f][3] or one[2]) and (not end or offset + one[0] <= end):
+                    full[f] = (offset,) + one
+            plain = {f: place for f, place in full.items() if not place[3]}
+            if bare:
+                found.append((n, full, plain, bare))
+            else:
+                known |= overlapping(plain)
+        for n, full, plain, bare in found:
+            wrong = {a for a, b in overlapping(plain) - known if a in bare}
+            for f in bare:
+                places[f][n] = (full[f][0], 0, 0, 0) if f in wrong else full[f]
+                if full[f][3] and not full[f][1]:
+                    places[f][n] = None
+
+
+def read_table(path, want):
+    """(name and hash, heading, rows as dictionaries)."""
+    with open(path, "rb") as f:
+        raw = f.read()
+    lines = [line.split("\t") for line in raw.decode("utf-8").splitlines() if line]
+    head = lines[0]
+    if head[:len(KEYS)] != KEYS:
+        raise SystemExit("%s: the heading does not start with %s" % (path, " ".join(KEYS)))
+    if set(want) != set(head[len(KEYS):]) or len(set(want)) != len(head) - len(KEYS):
+        raise SystemExit("fields.h and %s differ: %s"
+                         % (path, sorted(set(want) ^ set(head[len(KEYS):]))))
+    rows = []
+    for line in lines[1:]:
+        if len(line) != len(head):
+            raise SystemExit("%s: short row: %s" % (path, line[0]))
+        rows.append(dict(zip(head, line)))
+    return (os.path.basename(path), hashlib.sha256(raw).hexdigest()), head, rows
+
+
 class Table:
     """Values in order of first use."""
 
@@ -81,7 +165,7 @@ class Table:
 
 
 def main(argv):
-    if len(argv) != 3:
+    if len(argv) < 3:
         raise SystemExit(__doc__)
     with open(os.path.join(ROOT, "include/kda/fields.h"), encoding="utf-8") as f:
         header = f.read()
@@ -89,41 +173,36 @@ def main(argv):
     structs = [a for a, _ in macro(header, "KDA_STRUCTS")]
     fields = macro(header, "KDA_FIELDS")
 
-    with open(argv[1], "rb") as f:
-        raw = f.read()
-    lines = [line.split("\t") for line in raw.decode("utf-8").splitlines() if line]
-    head, lines = lines[0], lines[1:]
-    columns = {name: i for i, name in enumerate(head)}
     want = (["rva:" + s for s in symbols] + ["_%s:size" % s for s in structs]
             + ["_%s.%s" % f for f in fields])
-    if set(want) != set(head[KEYS:]) or len(set(want)) != len(want):
-        raise SystemExit("fields.h and the input differ: %s"
-                         % sorted(set(want) ^ set(head[KEYS:])))
+    inputs = [read_table(path, want) for path in argv[1:-1]]
+    order = {name: i for i, name in enumerate(want)}
+    rows = [row for _, _, table in inputs for row in table]
+    places = [[cell(row["_%s.%s" % f]) for row in rows] for f in fields]
+    fill_sizes(rows, fields, places)
 
     cells, layouts, rvas, builds = Table(), Table(), Table(), []
     cells.add(None)
-    for line in lines:
-        if len(line) != len(head):
-            raise SystemExit("short row: " + line[0])
-        get = lambda name, line=line: line[columns[name]]
-        sizes = tuple(int(get("_%s:size" % s) or "0", 16) for s in structs)
-        index = tuple(cells.add(cell(get("_%s.%s" % f))) for f in fields)
+    for n, row in enumerate(rows):
+        sizes = tuple(int(row["_%s:size" % s] or "0", 16) for s in structs)
+        index = tuple(cells.add(column[n]) for column in places)
         layout = layouts.add((sizes, index))
-        rva = tuple(int(get("rva:" + s), 16) if get("rva:" + s) else None for s in symbols)
+        rva = tuple(int(row["rva:" + s], 16) if row["rva:" + s] else None for s in symbols)
         rva_index = rvas.add(rva) if any(v is not None for v in rva) else None
-        if len(get("version")) > 19:
-            raise SystemExit("version too long: " + get("version"))
-        builds.append((get("version"), guid_bytes(get("pdb_guid")) if get("pdb_guid") else None,
-                       int(get("age") or 0), int(get("pe_timestamp") or "0", 16),
-                       int(get("pe_size_of_image") or "0", 16), layout, rva_index))
+        if not 0 < len(row["version"]) < 20:
+            raise SystemExit("version too long or missing: " + row["version"])
+        builds.append((row["version"], guid_bytes(row["pdb_guid"]) if row["pdb_guid"] else None,
+                       int(row["age"] or 0), int(row["pe_timestamp"] or "0", 16),
+                       int(row["pe_size_of_image"] or "0", 16), layout, rva_index))
 
     out = []
     put = out.append
     put("/*")
     put(" * profiles_data.c - kernel layouts by build. GENERATED, do not edit.")
     put(" *")
-    put(" * Made by tools/gen_profiles.py from layouts.tsv,")
-    put(" * sha256 %s." % hashlib.sha256(raw).hexdigest())
+    put(" * Made by tools/gen_profiles.py from")
+    for (name, digest), _, _ in inputs:
+        put(" * %s, sha256 %s." % (name, digest))
     put(" * %d builds, %d with addresses of globals, %d distinct layouts."
         % (len(builds), sum(b[6] is not None for b in builds), len(layouts.items)))
     put(" *")
@@ -148,6 +227,11 @@ def main(argv):
         return "{0x%x, %d, %d, %d}" % (c[0], check(c[1], 16, "size"), c[2], c[3])
 
     out.extend(rows_of(cells.items, 4, show_cell))
+    put("};")
+    put("")
+    put("/* Order of the input's columns: ids of globals, then of structures, then of fields. */")
+    put("const uint16_t kda_profile_columns[] = {")
+    out.extend(rows_of([order[name] for name in inputs[0][1][len(KEYS):]], 16, str))
     put("};")
     put("")
     put("/* Sizes of structures by layout, in the order of KDA_STRUCTS; 0 = absent. */")
@@ -184,7 +268,7 @@ def main(argv):
             stamp, size, "KDA_PROFILE_NO_RVAS" if rva is None else str(rva),
             check(age, 8, "age"), check(layout, 8, "layout")))
     put("};")
-    with open(argv[2], "w", encoding="utf-8") as f:
+    with open(argv[-1], "w", encoding="utf-8") as f:
         f.write("\n".join(out) + "\n")
 
 

@@ -22,9 +22,9 @@ extern "C" {
  * Source: 64 slots up to 20348, 80 on 22000 (etw state MaxLoggers); the cap leaves room. */
 #define KDA_ETW_MAX_LOGGERS 1024u
 #define KDA_ETW_MAX_SILOS 1024u
-#define KDA_ETW_MAX_CONSUMERS 65536u
-#define KDA_ETW_MAX_GUIDS 262144u
-#define KDA_ETW_MAX_REGS 1048576u
+#define KDA_ETW_MAX_CONSUMERS 8192u
+#define KDA_ETW_MAX_GUIDS 65536u
+#define KDA_ETW_MAX_REGS 262144u
 #define KDA_ETW_ENABLE_SLOTS 8u
 
 struct kda_etw;
@@ -79,6 +79,7 @@ struct kda_etw_consumer {
     uint64_t va;
     unsigned found_by;
     bool readable;
+    bool unnamed; /* as in kda_etw_enable */
     bool has_session_id, has_pid, has_flags, has_buffers_lost, has_handle;
     uint16_t session_id;
     uint64_t process_va; /* EPROCESS, 0 = unknown */
@@ -130,6 +131,7 @@ struct kda_etw_enable {
     uint32_t property;
     uint64_t match_any, match_all;
     const struct kda_etw_session *session; /* NULL: no such session */
+    bool unnamed; /* rows leave the name of the session out: names were repeated too often */
 };
 
 /* What one slot's FilterData restricts. */

@@ -7,6 +7,7 @@
 #ifndef KDA_GAP_H
 #define KDA_GAP_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,10 +38,12 @@ struct kda_gaps {
 void kda_gaps_init(struct kda_gaps *gaps);
 void kda_gaps_deinit(struct kda_gaps *gaps);
 
-/* Adds a gap unless the same (what, va) is already there. Never fails: what cannot be stored is
- * counted in `dropped`, so that "complete" is never said by mistake. `gaps` may be NULL. */
+/* Adds a gap unless the same (what, va) is among the last 512. Never fails: what cannot be stored
+ * is counted in `dropped`, so that "complete" is never said by mistake. `gaps` may be NULL. */
 void kda_gaps_add(struct kda_gaps *gaps, const char *what, uint64_t va, enum kda_status reason,
                   const char *fmt, ...) KDA_PRINTF(5, 6);
+void kda_gaps_addv(struct kda_gaps *gaps, const char *what, uint64_t va, enum kda_status reason,
+                   const char *fmt, va_list args);
 
 /* True when anything is missing. */
 static inline bool kda_gaps_any(const struct kda_gaps *gaps)

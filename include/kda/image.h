@@ -56,7 +56,9 @@ struct kda_image_info {
     const char *format; /* short stable name, as in kda_image_formats ("dmp-bitmap") */
     const char *title;  /* for people ("Windows crash dump, bitmap (DumpType 5)") */
     enum kda_image_kind kind;
+    const char *companion; /* path of the other file that was read (.vmss, .vmem), NULL = none */
     uint64_t file_size;
+    uint64_t data_size;  /* of the file that holds the pages: it or its companion */
     uint64_t page_count; /* pages the file can answer for */
     uint64_t max_pa;     /* one past the highest physical address held */
     uint32_t dump_type;  /* DMP only, else 0 */
@@ -147,6 +149,11 @@ KDA_MUST_CHECK enum kda_status kda_image_read(struct kda_image *image, uint64_t 
 /* Finds the first stretch of present memory at or after `pa`: *start and *size (bytes; page
  * multiples). Returns false when there is none. Adjacent stretches may be given separately. */
 bool kda_image_next_run(struct kda_image *image, uint64_t pa, uint64_t *start, uint64_t *size);
+
+/* First page at or after the one of `pa` (an address inside a stretch) that may hold anything but
+ * zeros: skips the holes of sparse files, not past the end of the stretch. Scans need not read what
+ * it skips. */
+uint64_t kda_image_next_data(struct kda_image *image, uint64_t pa);
 
 /* Triage dumps: reads virtual memory from the stored pieces; KDA_ABSENT if not stored. */
 KDA_MUST_CHECK enum kda_status kda_image_read_virtual(struct kda_image *image, uint64_t va,

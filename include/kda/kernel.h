@@ -33,7 +33,25 @@ struct kda_kernel_options {
 };
 
 /* How the page-table root was found. */
-enum kda_dtb_source { KDA_DTB_OPTION, KDA_DTB_HEADER, KDA_DTB_CPU, KDA_DTB_LOW_STUB, KDA_DTB_SCAN };
+enum kda_dtb_source {
+    KDA_DTB_OPTION,
+    KDA_DTB_HEADER,
+    KDA_DTB_CPU,
+    KDA_DTB_LOW_STUB,
+    KDA_DTB_SCAN,
+    KDA_DTB_SYSTEM, /* a CPU's or a scan's root led to the System process, whose root is used */
+};
+
+/* How the debugger data block was found, and what it took to read it. */
+enum kda_kdbg_source {
+    KDA_KDBG_NOT_FOUND,
+    KDA_KDBG_HEADER,  /* address in the dump header */
+    KDA_KDBG_SYMBOL,  /* KdDebuggerDataBlock, or the list that KdpDebuggerDataListHead starts */
+    KDA_KDBG_VERSION, /* DebuggerDataList of KdVersionBlock, by symbol or through a processor */
+    KDA_KDBG_LIST,    /* its one-element list, found in the kernel's data */
+    KDA_KDBG_CONTENT, /* the only place in the kernel's data that reads as one */
+};
+enum kda_kdbg_form { KDA_KDBG_UNKNOWN, KDA_KDBG_PLAIN, KDA_KDBG_KEYS, KDA_KDBG_KEYLESS };
 
 struct kda_kernel_info {
     uint64_t dtb; /* page-table root used, low 12 bits clear */
@@ -47,9 +65,10 @@ struct kda_kernel_info {
     uint32_t cpus;     /* 0 = unknown */
     uint64_t system_time_100ns; /* capture time, UTC; 0 = unknown */
     bool system_time_from_header;
-    uint64_t kdbg_va; /* debugger data block, 0 = not found */
-    bool kdbg_encoded;
-    bool kdbg_decoded; /* readable: plain, or encoded and decoded with its keys */
+    uint64_t kdbg_va;   /* debugger data block, verified; 0 = not found (so far) */
+    uint32_t kdbg_size; /* bytes, as the block says */
+    enum kda_kdbg_source kdbg_source;
+    enum kda_kdbg_form kdbg_form; /* plain, or how it was decoded */
 };
 
 /* Finds and verifies the kernel in `image`, without symbols. Errors: KDA_ABSENT (no kernel found:
@@ -68,13 +87,42 @@ struct kda_gaps *kda_kernel_gaps(struct kda_kernel *kernel);
  * Until it succeeded, everything below except raw reads answers KDA_NO_SYMBOL. */
 KDA_MUST_CHECK enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel,
                                                        struct kda_error *err);
+/* Installs a layout that was worked out from the image itself (kda/fit.h); `symbols` becomes the
+ * kernel's own, also on failure. `cookie` (nullable) is the byte that object headers' type indexes
+ * are mixed with, where it is known without its global. KDA_USAGE when symbols are loaded already.
+ */
+KDA_MUST_CHECK enum kda_status kda_kernel_use_layout(struct kda_kernel *kernel,
+                                                     struct kda_symbols *symbols,
+                                                     const uint8_t *cookie, struct kda_error *err);
 const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel); /* NULL = none */
 const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel);   /* NULL = none */
 
+/* ---- the kernel's own PE image; none of this needs symbols ---- */
+
+#define KDA_MAX_SECTIONS 96u
+
+struct kda_section {
+    char name[9];
+    uint32_t rva, size; /* bytes in memory; inside the image */
+    bool writable, executable, discardable;
+};
+
+/* Section headers of the kernel image, those that lie inside it, into room for KDA_MAX_SECTIONS.
+ * Source: PE/COFF specification. KDA_BAD_DATA, or why the header page cannot be read. */
+KDA_MUST_CHECK enum kda_status kda_kernel_sections(struct kda_kernel *kernel,
+                                                   struct kda_section *sections, size_t *count,
+                                                   struct kda_error *err);
+/* Address of a named export; KDA_ABSENT if there is none. */
+KDA_MUST_CHECK enum kda_status kda_kernel_export(struct kda_kernel *kernel, const char *name,
+                                                 uint64_t *va, struct kda_error *err);
+/* What the file says, for callers that have only the kernel. */
+struct kda_image *kda_kernel_image(const struct kda_kernel *kernel);
+
 /* ---- reads ---- */
 
-/* Reads kernel virtual memory; all or nothing. KDA_ABSENT, KDA_PAGED_OUT, KDA_UNMAPPED; err
- * (nullable) gets the address of the first byte that could not be read. */
+/* Reads kernel virtual memory; all or nothing (after a failure the content of buf means nothing).
+ * KDA_ABSENT, KDA_PAGED_OUT, KDA_UNMAPPED; KDA_LIMIT once the work allowed for this image is used
+ * up (kda_kernel_exhausted); err (nullable) gets the address of the page that could not be read. */
 KDA_MUST_CHECK enum kda_status kda_read(struct kda_kernel *kernel, uint64_t va, void *buf,
                                         size_t size, struct kda_error *err);
 /* Same in the address space of another page-table root (a process). */
@@ -93,7 +141,7 @@ uint64_t kda_symbol_va(const struct kda_kernel *kernel, enum kda_symbol_id symbo
 uint32_t kda_field_offset(const struct kda_kernel *kernel, enum kda_field_id field);
 
 /* An integer field (1..8 bytes, bit fields included) of the object at `object`, zero-extended.
- * KDA_NO_SYMBOL if the layout lacks it. */
+ * KDA_NO_SYMBOL if the layout lacks it or does not know its size. */
 KDA_MUST_CHECK enum kda_status kda_read_field(struct kda_kernel *kernel, uint64_t object,
                                               enum kda_field_id field, uint64_t *ret,
                                               struct kda_error *err);
@@ -105,6 +153,21 @@ KDA_MUST_CHECK enum kda_status kda_read_string(struct kda_kernel *kernel, uint64
 
 /* Canonical address in the kernel half, for sanity checks on pointers. */
 bool kda_is_kernel_va(const struct kda_kernel *kernel, uint64_t va);
+
+/* ---- debugger data block ---- */
+
+/* Finds the debugger data block (_KDDEBUGGER_DATA64), plain or encoded, and fills the kdbg_ part of
+ * the info. Needs no symbols; uses them when they are loaded. The places that cost nothing are
+ * tried by kda_kernel_open and kda_kernel_load_symbols; this also searches the kernel's data, once.
+ * KDA_ABSENT: no such block (text says what was tried).
+ * Source: docs/debugger-block.md (layout, encoding, and the proof of the decoding without keys). */
+KDA_MUST_CHECK enum kda_status kda_kernel_find_kdbg(struct kda_kernel *kernel,
+                                                    struct kda_error *err);
+/* The decoded qword at `offset` (a multiple of 8) of the block, finding it first if need be. Never
+ * reads past the size that the block states: KDA_NO_SYMBOL for a field that this build lacks. A gap
+ * status when that part of the block is not in the image; KDA_ABSENT as above; KDA_USAGE. */
+KDA_MUST_CHECK enum kda_status kda_kernel_kdbg_field(struct kda_kernel *kernel, uint32_t offset,
+                                                     uint64_t *ret, struct kda_error *err);
 
 /* ---- lists ---- */
 
@@ -126,12 +189,13 @@ struct kda_list_result {
 };
 
 /* Called once per node with the address of its LIST_ENTRY. `readable` is false for a node that is
- * only known from its neighbour's link. Returns false to stop. */
+ * only known from its neighbour's link (its memory is missing; an address that nothing maps is a
+ * wild pointer, not a node). Returns false to stop. */
 typedef bool (*kda_list_fn)(void *context, uint64_t link_va, bool readable);
 
 /* Walks the doubly linked list at `head` forward; if that does not close, walks it backward as
  * well. At most `max` nodes. Records a gap named `what` for a list that does not close. Returns
- * KDA_OK unless the head itself cannot be read. */
+ * KDA_OK unless the head itself cannot be read, or memory ran out (KDA_NO_MEMORY). */
 KDA_MUST_CHECK enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t max,
                                              const char *what, kda_list_fn fn, void *context,
                                              struct kda_list_result *result, struct kda_error *err);
@@ -173,6 +237,7 @@ struct kda_process {
     uint64_t cid_va;                             /* entry in the CID table, 0 = none */
     uint64_t job;                                /* EJOB, 0 = none */
     uint64_t server_silo;                        /* EJOB of the server silo, 0 = host or unknown */
+    bool has_silo; /* job and server_silo were read (or do not exist in this build) */
 };
 
 /* All processes that any witness names: the active list, the handle-table list, the CID table.
@@ -210,6 +275,11 @@ KDA_MUST_CHECK enum kda_status kda_object_type(struct kda_kernel *kernel, uint64
 /* Index of the object type named `name` ("EtwConsumer"); KDA_ABSENT when there is none. */
 KDA_MUST_CHECK enum kda_status kda_object_type_index(struct kda_kernel *kernel, const char *name,
                                                      uint8_t *type_index, struct kda_error *err);
+
+/* True when structures of the image led to so much reading that it was stopped: every read answers
+ * KDA_LIMIT from then on. The allowance grows with the image and is far above what a real machine
+ * of its size can need. */
+bool kda_kernel_exhausted(const struct kda_kernel *kernel);
 
 /* Pages of the image that were read through this kernel (distinct), for `make bench`. */
 uint64_t kda_kernel_pages_touched(const struct kda_kernel *kernel);

@@ -17,9 +17,11 @@
 
 #include "kda/error.h"
 #include "kda/etw.h"
+#include "kda/fit.h"
 #include "kda/gap.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
+#include "kda/log.h"
 #include "kda/symbols.h"
 
 #ifdef __cplusplus
@@ -36,6 +38,12 @@ enum kda_row_kind {
     KDA_ROW_PROCESS,
     KDA_ROW_SYMBOLS,
     KDA_ROW_FORMAT,
+    KDA_ROW_PROFILE,
+    KDA_ROW_EVENT,
+    KDA_ROW_LOG,
+    KDA_ROW_ACCOUNT,
+    KDA_ROW_FINDING,
+    KDA_ROW_COUNT,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -54,6 +62,7 @@ struct kda_report_options {
     unsigned width;     /* columns of the terminal; 0 = no terminal, nothing is cut */
     bool color;         /* text only */
     bool verbose;       /* text only: drivers in info, every registration in map */
+    bool fitted;        /* the layout was fitted: rows of the model say so */
 };
 
 struct kda_report_format {
@@ -76,6 +85,9 @@ KDA_MUST_CHECK enum kda_status kda_report_close(struct kda_report *report, struc
 
 /* True once the sink or memory has failed: a caller with much left to emit may stop. */
 bool kda_report_failed(const struct kda_report *report);
+
+/* Hands everything to the sink that need not wait for later rows. */
+void kda_report_flush(struct kda_report *report);
 
 /* Rows that `limit` kept back so far. */
 uint64_t kda_report_skipped(const struct kda_report *report);
@@ -108,6 +120,7 @@ const struct kda_etw_enable *kda_provider_enabled_for(const struct kda_etw_provi
 /* What `kda info` knows; a NULL part is not known and left out. */
 struct kda_report_facts {
     const struct kda_image_info *image;
+    const struct kda_fit *fit; /* where the layout was fitted */
     const struct kda_kernel_info *kernel;
     const struct kda_symbols_info *symbols;
     const char *kernel_missing;  /* why there is no kernel */
@@ -133,9 +146,24 @@ struct kda_report_symbols {
 };
 void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols);
 
+/* What the built-in table holds, as one row; then a profile of the user's own (`kda symbols list`).
+ */
+void kda_report_builtin_profiles(struct kda_report *report);
+void kda_report_own_profile(struct kda_report *report, const struct kda_own_profile *profile);
+
 /* One row of one of the program's tables (`kda formats`). `usable` false: known and refused. */
 void kda_report_format_row(struct kda_report *report, const char *table, const char *name,
                            const char *title, bool usable, const char *advice);
+
+/* ---- the sensor's logs ---- */
+
+/* A line of what KDA_LOG_LINE, with all its members. */
+void kda_report_event(struct kda_report *report, const struct kda_log_line *line);
+void kda_report_log(struct kda_report *report, const struct kda_log_verdict *verdict);
+/* A row for each kind that the log knows of. */
+void kda_report_accounts(struct kda_report *report, const struct kda_log_verdict *verdict);
+void kda_report_finding(struct kda_report *report, const struct kda_log_finding *finding);
+void kda_report_count(struct kda_report *report, const struct kda_log_count *count);
 
 /* ---- everything of a kind ---- */
 

@@ -105,9 +105,11 @@ void kda_arena_deinit(struct kda_arena *arena)
 
 void *kda_arena_alloc(struct kda_arena *arena, size_t size)
 {
-    if (size > arena->limit || arena->used > arena->limit - size)
+    if (size > SIZE_MAX - 15)
         return NULL;
     size_t rounded = (size + 15) & ~(size_t)15;
+    if (rounded > arena->limit - arena->used)
+        return NULL;
     struct kda_arena_block *block = arena->head;
     if (!block || rounded > block->size - block->used) {
         size_t room = rounded > ARENA_BLOCK / 4 ? rounded : ARENA_BLOCK;

@@ -1,12 +1,15 @@
 #define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE     /* SEEK_DATA */
 #define _DEFAULT_SOURCE /* flock: POSIX locks vanish when any descriptor of the file closes */
 #define _POSIX_C_SOURCE 200809L
 
 #include "file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -19,6 +22,7 @@ struct kda_file {
     const uint8_t *bytes;
     uint64_t size;
     uint64_t calls, total;
+    uint64_t time_100ns;
     char *name;
 };
 
@@ -52,6 +56,9 @@ static enum kda_status open_fd(const char *path, struct kda_file *file, struct k
     struct stat st;
     if (kda_fault() || fstat(file->fd, &st) != 0)
         return kda_fail(err, KDA_IO, "file", "cannot examine \"%s\": %s", path, strerror(errno));
+    /* FILETIME counts from 1601. */
+    if (st.st_mtime > 0)
+        file->time_100ns = ((uint64_t)st.st_mtime + 11644473600u) * 10000000u;
     if (S_ISREG(st.st_mode)) {
         file->size = (uint64_t)st.st_size;
         return KDA_OK;
@@ -118,6 +125,11 @@ uint64_t kda_file_size(const struct kda_file *file)
     return file->size;
 }
 
+uint64_t kda_file_time(const struct kda_file *file)
+{
+    return file->time_100ns;
+}
+
 const char *kda_file_name(const struct kda_file *file)
 {
     return file->name;
@@ -178,6 +190,19 @@ enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf,
     return read_fd(file, off, buf, size, err);
 }
 
+uint64_t kda_file_next_data(struct kda_file *file, uint64_t off)
+{
+#ifdef SEEK_DATA
+    if (file->fd >= 0 && off < file->size) {
+        off_t at = lseek(file->fd, (off_t)off, SEEK_DATA);
+        if (at < 0)
+            return errno == ENXIO ? file->size : off;
+        return (uint64_t)at;
+    }
+#endif
+    return off;
+}
+
 enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret, size_t *size,
                                   struct kda_error *err)
 {
@@ -196,6 +221,58 @@ enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret,
     *ret = bytes;
     *size = length;
     return KDA_OK;
+}
+
+struct names {
+    char **items;
+    size_t count, capacity;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static enum kda_status read_names(DIR *dir, size_t max, struct names *names)
+{
+    const struct dirent *entry;
+    while (names->count < max && (entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        void *items = names->items;
+        if (!kda_grow(&items, &names->capacity, names->count + 1, sizeof(*names->items), max))
+            return KDA_NO_MEMORY;
+        names->items = items;
+        names->items[names->count] = kda_strdup(entry->d_name);
+        if (!names->items[names->count])
+            return KDA_NO_MEMORY;
+        names->count++;
+    }
+    return KDA_OK;
+}
+
+enum kda_status kda_dir_walk(const char *path, size_t max, kda_dir_fn fn, void *context,
+                             struct kda_error *err)
+{
+    struct names names = {NULL, 0, 0};
+    if (kda_fault())
+        return kda_fail(err, KDA_IO, "file", "cannot open folder \"%s\": injected fault", path);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return kda_fail(err, errno == ENOENT ? KDA_ABSENT : KDA_IO, "file",
+                        "cannot open folder \"%s\": %s", path, strerror(errno));
+    enum kda_status status = read_names(dir, max, &names);
+    (void)closedir(dir);
+    if (status != KDA_OK)
+        (void)kda_fail(err, status, "file", "out of memory reading folder \"%s\"", path);
+    else if (names.count > 1)
+        qsort(names.items, names.count, sizeof(*names.items), by_name);
+    for (size_t i = 0; status == KDA_OK && i < names.count && fn(context, names.items[i]); i++)
+        continue;
+    for (size_t i = 0; i < names.count; i++)
+        kda_free(names.items[i]);
+    kda_free(names.items);
+    return status;
 }
 
 void kda_file_remove(const char *path)

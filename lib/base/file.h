@@ -16,6 +16,13 @@ struct kda_file;
 enum kda_path_kind { KDA_PATH_NONE, KDA_PATH_FILE, KDA_PATH_FOLDER, KDA_PATH_OTHER };
 enum kda_path_kind kda_path_kind(const char *path);
 
+/* Calls fn with the name of every entry of a folder but "." and "..", in the order of the bytes of
+ * the names, until it returns false; entries after the first `max` are not looked at. Errors:
+ * KDA_ABSENT (no such folder), KDA_IO, KDA_NO_MEMORY. */
+typedef bool (*kda_dir_fn)(void *context, const char *name);
+KDA_MUST_CHECK enum kda_status kda_dir_walk(const char *path, size_t max, kda_dir_fn fn,
+                                            void *context, struct kda_error *err);
+
 /* Opens a regular file or block device for reading. Directories, pipes and sockets are refused
  * with KDA_IO and a sentence that says what was found. */
 KDA_MUST_CHECK enum kda_status kda_file_open(const char *path, struct kda_file **ret,
@@ -29,6 +36,7 @@ KDA_MUST_CHECK enum kda_status kda_file_open_memory(const void *bytes, size_t si
 void kda_file_close(struct kda_file *file); /* NULL is allowed */
 
 uint64_t kda_file_size(const struct kda_file *file); /* size when opened, bytes */
+uint64_t kda_file_time(const struct kda_file *file); /* last change, FILETIME; 0 = not known */
 const char *kda_file_name(const struct kda_file *file);
 bool kda_file_is_memory(const struct kda_file *file);
 
@@ -36,6 +44,10 @@ bool kda_file_is_memory(const struct kda_file *file);
  * the system refuses or the file shrank. */
 KDA_MUST_CHECK enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf,
                                                 size_t size, struct kda_error *err);
+
+/* Where the next byte that is not in a hole of a sparse file stands: `off` itself if there or if
+ * the system does not tell, the file's size if only a hole follows. Holes read as zeros. */
+uint64_t kda_file_next_data(struct kda_file *file, uint64_t off);
 
 /* Reads a whole small file (at most max bytes, else KDA_LIMIT) into fresh memory that the caller
  * frees with kda_free. */

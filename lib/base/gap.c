@@ -31,8 +31,8 @@ static bool known(const struct kda_gaps *gaps, const char *what, uint64_t va)
     return false;
 }
 
-void kda_gaps_add(struct kda_gaps *gaps, const char *what, uint64_t va, enum kda_status reason,
-                  const char *fmt, ...)
+void kda_gaps_addv(struct kda_gaps *gaps, const char *what, uint64_t va, enum kda_status reason,
+                   const char *fmt, va_list args)
 {
     if (!gaps || known(gaps, what, va))
         return;
@@ -47,9 +47,18 @@ void kda_gaps_add(struct kda_gaps *gaps, const char *what, uint64_t va, enum kda
     gap->what = what;
     gap->va = va;
     gap->reason = reason;
+    (void)vsnprintf(gap->text, sizeof(gap->text), fmt, args);
+    gap->text[kda_utf8_valid_prefix(gap->text, strlen(gap->text))] = '\0';
+    for (char *c = gap->text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+}
+
+void kda_gaps_add(struct kda_gaps *gaps, const char *what, uint64_t va, enum kda_status reason,
+                  const char *fmt, ...)
+{
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(gap->text, sizeof(gap->text), fmt, args);
+    kda_gaps_addv(gaps, what, va, reason, fmt, args);
     va_end(args);
-    gap->text[kda_utf8_valid_prefix(gap->text, strlen(gap->text))] = '\0';
 }

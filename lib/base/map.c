@@ -16,15 +16,20 @@ void kda_map_deinit(struct kda_map *map)
     memset(map, 0, sizeof(*map));
 }
 
-/* Addresses differ in the middle bits; multiply and take the high half (Fibonacci hashing). */
-static size_t slot_of(uint64_t key, size_t capacity)
+/* Keys come from hostile images, which could choose a million addresses that one fixed function
+ * puts into one slot. Where the table lies differs from run to run and seeds the function; no
+ * result depends on the order of slots. */
+static size_t slot_of(const uint64_t *keys, size_t capacity, uint64_t key)
 {
-    return (size_t)((key * 0x9e3779b97f4a7c15u) >> 32) & (capacity - 1);
+    uint64_t h = key ^ (uint64_t)(uintptr_t)keys * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u;
+    return (size_t)(h >> 32) & (capacity - 1);
 }
 
 static size_t probe(const uint64_t *keys, size_t capacity, uint64_t key)
 {
-    size_t slot = slot_of(key, capacity);
+    size_t slot = slot_of(keys, capacity, key);
     while (keys[slot] != 0 && keys[slot] != key)
         slot = (slot + 1) & (capacity - 1);
     return slot;

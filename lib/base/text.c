@@ -5,6 +5,8 @@
 
 #include "bytes.h"
 
+#define REPLACEMENT 0xfffdu
+
 static size_t put_utf8(uint32_t cp, char *out)
 {
     if (cp < 0x80) {
@@ -33,22 +35,29 @@ size_t kda_utf16_to_utf8(const void *utf16le, size_t units, bool keep_nul, char 
 {
     const uint8_t *in = utf16le;
     size_t used = 0;
+    while (keep_nul && units > 0 && kda_le16(in + 2 * (units - 1)) == 0)
+        units--; /* a length that counts the terminator is common and means nothing */
     for (size_t i = 0; i < units; i++) {
         uint32_t cp = kda_le16(in + 2 * i);
         if (cp == 0 && !keep_nul)
             break;
+        if (cp == 0)
+            cp = REPLACEMENT;
         if (cp >= 0xd800 && cp < 0xe000) {
             uint32_t low = i + 1 < units ? kda_le16(in + 2 * (i + 1)) : 0;
             if (cp < 0xdc00 && low >= 0xdc00 && low < 0xe000) {
                 cp = 0x10000 + ((cp - 0xd800) << 10) + (low - 0xdc00);
                 i++;
             } else {
-                cp = 0xfffd;
+                cp = REPLACEMENT;
             }
         }
-        if (cap - used < 5)
+        char bytes[4];
+        size_t size = put_utf8(cp, bytes);
+        if (size >= cap - used) /* one byte stays for the NUL; cap 0 takes nothing */
             break;
-        used += put_utf8(cp, out + used);
+        memcpy(out + used, bytes, size);
+        used += size;
     }
     if (cap > 0)
         out[used] = '\0';
@@ -140,14 +149,15 @@ bool kda_guid_parse(const char *text, uint8_t guid[16])
     /* Memory order of the 16 bytes: Data1..3 are little-endian numbers in the text form. */
     static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
     uint8_t bytes[16];
-    size_t digits = 0;
+    size_t digits = 0, dash_at = 0;
     bool brace = *text == '{';
     if (brace)
         text++;
     for (; *text && *text != '}'; text++) {
         if (*text == '-') {
-            if (digits != 8 && digits != 12 && digits != 16 && digits != 20)
+            if ((digits != 8 && digits != 12 && digits != 16 && digits != 20) || dash_at == digits)
                 return false;
+            dash_at = digits;
             continue;
         }
         int v = hex_digit(*text);

@@ -15,9 +15,10 @@
 /* Bytes of UTF-8 that `units` UTF-16 units can need, without NUL. */
 #define KDA_UTF8_MAX(units) ((size_t)(units)*3)
 
-/* Little-endian UTF-16 bytes to UTF-8. Lone surrogates become U+FFFD. Stops at `units`; embedded
- * NUL is kept as U+0000 only if keep_nul, else ends the text. Always NUL-terminates; returns the
- * length without NUL. `cap` must be at least KDA_UTF8_MAX(units) + 1. */
+/* Little-endian UTF-16 bytes to UTF-8. Lone surrogates become U+FFFD. Stops at `units`; a NUL
+ * ends the text, unless keep_nul: then those at the end are dropped and those inside become U+FFFD,
+ * so that a name cannot hide its second half from a reader of C strings. Always NUL-terminates;
+ * returns the length without NUL. `cap` must be at least KDA_UTF8_MAX(units) + 1. */
 size_t kda_utf16_to_utf8(const void *utf16le, size_t units, bool keep_nul, char *out, size_t cap);
 
 /* One-byte kernel strings (ImageFileName): ends at NUL; bytes >= 0x80 are taken as Latin-1. */

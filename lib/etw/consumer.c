@@ -37,7 +37,7 @@ static void read_consumer(struct kda_etw *etw, struct kda_etw_consumer *consumer
     enum kda_status status = kda_read_field(
         etw->kernel, va, KDA_F_ETW_REALTIME_CONSUMER_ProcessObject, &consumer->process_va, &why);
     if (status != KDA_OK) {
-        kda_gaps_add(kda_etw_gaps(etw), "consumer", va, status, "%s", why.text);
+        kda_etw_gap(etw, "consumer", va, status, "%s", why.text);
         return;
     }
     consumer->readable = true;
@@ -82,7 +82,7 @@ static bool on_consumer(void *context, uint64_t link_va, bool readable)
     uint32_t at = kda_field_offset(walk->etw->kernel, KDA_F_ETW_REALTIME_CONSUMER_Links);
     (void)readable; /* a known address with missing memory is a row all the same */
     (void)kda_etw_consumer(walk->etw, link_va - at, KDA_CONSUMER_LIST, walk->session);
-    return !walk->etw->out_of_memory;
+    return !kda_etw_stop(walk->etw);
 }
 
 void kda_etw_read_consumer_list(struct kda_etw *etw, struct kda_etw_session *session)
@@ -91,8 +91,7 @@ void kda_etw_read_consumer_list(struct kda_etw *etw, struct kda_etw_session *ses
     if (head == 0 || !kda_has_field(etw->kernel, KDA_F_ETW_REALTIME_CONSUMER_Links))
         return;
     struct list_walk walk = {etw, session};
-    (void)!kda_list_walk(etw->kernel, head, KDA_ETW_MAX_CONSUMERS, "consumers", on_consumer, &walk,
-                         NULL, NULL);
+    kda_etw_walk(etw, head, KDA_ETW_MAX_CONSUMERS, "consumers", on_consumer, &walk);
 }
 
 static void name_owner(struct kda_etw *etw, struct kda_etw_consumer *consumer)
@@ -111,13 +110,19 @@ void kda_etw_join_consumers(struct kda_etw *etw)
         struct kda_etw_consumer *consumer = etw->consumers.items[i];
         name_owner(etw, consumer);
         if (!consumer->silo)
-            consumer->silo = consumer->session ? consumer->session->silo : &etw->silos[0];
+            consumer->silo = consumer->session
+                                 ? consumer->session->silo
+                                 : kda_etw_default_silo(etw, consumer->readable,
+                                                        KDA_F_ETW_REALTIME_CONSUMER_SiloState);
         if (!consumer->session && consumer->has_session_id)
             consumer->session = kda_etw_session_at(etw, consumer->silo, consumer->session_id);
         if (!consumer->has_session_id && consumer->session) {
             consumer->session_id = (uint16_t)consumer->session->id;
             consumer->has_session_id = true;
         }
+        consumer->unnamed = consumer->session && !kda_etw_repeat(etw, consumer->session->name);
+        if (!kda_etw_repeat(etw, consumer->image))
+            consumer->image = NULL;
         if (consumer->session)
             ((struct kda_etw_session *)kda_etw_session_at(etw, consumer->session->silo,
                                                           consumer->session->id))

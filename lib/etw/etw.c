@@ -3,23 +3,85 @@
  */
 #include "kda/etw.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-#define ETW_ARENA_LIMIT ((size_t)512 << 20)
+#define ETW_ARENA_LIMIT ((size_t)128 << 20)
+#define JOIN_RESERVE ((size_t)16 << 20)   /* arrays of the joins; objects leave it alone */
+#define REPEATED_MAX ((uint64_t)32 << 20) /* real machines: some hundred KiB for each silo */
+
+void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
+                 const char *fmt, ...)
+{
+    if (status == KDA_NO_MEMORY)
+        etw->out_of_memory = true;
+    if (kda_etw_stop(etw))
+        return;
+    va_list args;
+    va_start(args, fmt);
+    kda_gaps_addv(kda_etw_gaps(etw), what, va, status, fmt, args);
+    va_end(args);
+}
+
+void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *what, kda_list_fn fn,
+                  void *context)
+{
+    /* The walker has recorded a gap for anything but memory. */
+    if (kda_list_walk(etw->kernel, head, max, what, fn, context, NULL, NULL) == KDA_NO_MEMORY)
+        etw->out_of_memory = true;
+}
+
+void *kda_etw_alloc(struct kda_etw *etw, size_t size)
+{
+    size_t most = etw->arena.limit - JOIN_RESERVE;
+    if (etw->arena.used > most || size + 16 > most - etw->arena.used || size > SIZE_MAX - 16) {
+        kda_gaps_add(kda_etw_gaps(etw), "etw", 0, KDA_LIMIT,
+                     "the ETW state has more than %zu MiB; the rest was left out", most >> 20);
+        return NULL;
+    }
+    void *object = kda_arena_alloc(&etw->arena, size);
+    if (!object)
+        etw->out_of_memory = true;
+    return object;
+}
+
+bool kda_etw_repeat(struct kda_etw *etw, const char *name)
+{
+    size_t size = name ? strlen(name) : 0;
+    if (size <= REPEATED_MAX - etw->repeated_bytes) {
+        etw->repeated_bytes += size;
+        return true;
+    }
+    kda_gaps_add(kda_etw_gaps(etw), "names", 0, KDA_LIMIT,
+                 "few long names or descriptors belong to many objects; rows after the first %llu "
+                 "MiB of them leave them out",
+                 (unsigned long long)(REPEATED_MAX >> 20));
+    return false;
+}
+
+void *kda_etw_keep(struct kda_etw *etw, const void *bytes, size_t size)
+{
+    void *kept = kda_etw_alloc(etw, size);
+    if (kept)
+        memcpy(kept, bytes, size);
+    return kept;
+}
 
 void *kda_etw_add(struct kda_etw *etw, struct kda_ptrs *list, struct kda_map *map, uint64_t va,
                   size_t size, size_t max, const char *what)
 {
     if (list->count >= max) {
-        kda_gaps_add(kda_etw_gaps(etw), what, va, KDA_LIMIT, "more than %zu of them", max);
+        kda_gaps_add(kda_etw_gaps(etw), what, 0, KDA_LIMIT, "more than %zu of them", max);
         return NULL;
     }
-    void *object = kda_arena_alloc(&etw->arena, size);
+    void *object = kda_etw_alloc(etw, size);
     void *items = list->items;
-    if (!object || !kda_grow(&items, &list->capacity, list->count + 1, sizeof(void *), max)) {
+    if (!object)
+        return NULL;
+    if (!kda_grow(&items, &list->capacity, list->count + 1, sizeof(void *), max)) {
         etw->out_of_memory = true;
         return NULL;
     }
@@ -47,8 +109,7 @@ bool kda_etw_field(struct kda_etw *etw, const char *what, uint64_t object, enum 
     enum kda_status status = kda_read_field(etw->kernel, object, field, ret, &why);
     if (status == KDA_OK)
         return true;
-    kda_gaps_add(kda_etw_gaps(etw), what, object, status, "%s: %s", kda_field_name(field),
-                 why.text);
+    kda_etw_gap(etw, what, object, status, "%s: %s", kda_field_name(field), why.text);
     return false;
 }
 
@@ -130,22 +191,41 @@ static void sort(struct kda_ptrs *list, int (*order)(const void *, const void *)
         qsort(list->items, list->count, sizeof(void *), order);
 }
 
+/* Everything found so far is read, which finds more: a back pointer may name a silo or an entry
+ * that no list names. Each object is read once. The tables of a silo come before the lists of its
+ * entries, because a table says of which type an entry is. */
+static void read_found(struct kda_etw *etw)
+{
+    bool more = true;
+    while (more && !kda_etw_stop(etw)) {
+        more = false;
+        for (; etw->silos_read < etw->silo_count && !kda_etw_stop(etw); more = true) {
+            struct kda_etw_silo *silo = &etw->silos[etw->silos_read++];
+            kda_etw_read_sessions(etw, silo);
+            kda_etw_read_providers(etw, silo);
+        }
+        for (; etw->consumer_lists_read < etw->sessions.count && !kda_etw_stop(etw); more = true)
+            kda_etw_read_consumer_list(etw, etw->sessions.items[etw->consumer_lists_read++]);
+        if (etw->silos_read < etw->silo_count)
+            continue;
+        for (; etw->registration_lists_read < etw->providers.count && !kda_etw_stop(etw);
+             more = true)
+            kda_etw_read_registration_list(etw,
+                                           etw->providers.items[etw->registration_lists_read++]);
+    }
+}
+
 static void read_everything(struct kda_etw *etw)
 {
-    for (size_t i = 0; i < etw->silo_count; i++)
-        kda_etw_read_sessions(etw, &etw->silos[i]);
-    for (size_t i = 0; i < etw->sessions.count; i++)
-        kda_etw_read_consumer_list(etw, etw->sessions.items[i]);
-    for (size_t i = 0; i < etw->silo_count; i++)
-        kda_etw_read_providers(etw, &etw->silos[i]);
+    read_found(etw);
     kda_etw_read_handle_symbols(etw);
-    /* The lists first: the handle walk then knows what an object behind a missing header is. New
-     * entries that back pointers name are appended while this runs. */
-    for (size_t i = 0; i < etw->providers.count; i++)
-        kda_etw_read_registration_list(etw, etw->providers.items[i]);
+    /* Handles last: the lists then say what an object behind a missing header is. */
     kda_etw_read_handles(etw);
-    for (size_t i = 0; i < etw->providers.count; i++)
-        kda_etw_read_registration_list(etw, etw->providers.items[i]);
+    read_found(etw);
+    if (kda_kernel_exhausted(etw->kernel))
+        kda_gaps_add(kda_etw_gaps(etw), "work", 0, KDA_LIMIT,
+                     "structures of this image lead round and round; reading was stopped, and what "
+                     "is shown is incomplete");
 }
 
 static enum kda_status prepare(struct kda_etw *etw, struct kda_error *err)
@@ -175,7 +255,7 @@ static enum kda_status create(struct kda_kernel *kernel, struct kda_etw **ret,
     if (!etw)
         return kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for the ETW model");
     etw->kernel = kernel;
-    kda_arena_init(&etw->arena, ETW_ARENA_LIMIT);
+    kda_arena_init(&etw->arena, ETW_ARENA_LIMIT + JOIN_RESERVE);
     enum kda_status status = prepare(etw, err);
     if (status == KDA_OK)
         *ret = etw;
@@ -228,6 +308,7 @@ void kda_etw_free(struct kda_etw *etw)
     kda_map_deinit(&etw->consumer_by_va);
     kda_map_deinit(&etw->provider_by_va);
     kda_map_deinit(&etw->registration_by_va);
+    kda_map_deinit(&etw->sddl_by_va);
     kda_arena_deinit(&etw->arena);
     kda_free(etw);
 }

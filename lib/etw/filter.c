@@ -37,16 +37,19 @@ static const struct {
 static uint64_t pointer(struct kda_etw *etw, uint64_t header, enum kda_field_id field)
 {
     uint64_t value;
-    return kda_etw_field(etw, "filter", header, field, &value) &&
-                   kda_is_kernel_va(etw->kernel, value)
-               ? value
-               : 0;
+    if (!kda_etw_field(etw, "filter", header, field, &value) || value == 0)
+        return 0;
+    if (kda_is_kernel_va(etw->kernel, value))
+        return value;
+    kda_etw_gap(etw, "filter", header, KDA_BAD_DATA, "%s is 0x%016llx, no kernel address",
+                kda_field_name(field), (unsigned long long)value);
+    return 0;
 }
 
 static void bad(struct kda_etw *etw, uint64_t va, enum kda_status status, const char *what,
                 const char *text)
 {
-    kda_gaps_add(kda_etw_gaps(etw), "filter", va, status, "%s filter: %s", what, text);
+    kda_etw_gap(etw, "filter", va, status, "%s filter: %s", what, text);
 }
 
 /* ETW_FILTER_PID: u32 count, u32 pids[8]. */
@@ -61,11 +64,9 @@ static void read_pids(struct kda_etw *etw, uint64_t va, struct kda_etw_filter *f
             status != KDA_OK ? why.text : "count over 8");
         return;
     }
-    uint32_t *pids = kda_arena_alloc(&etw->arena, sizeof(bytes));
-    if (!pids) {
-        etw->out_of_memory = true;
+    uint32_t *pids = kda_etw_alloc(etw, sizeof(bytes));
+    if (!pids)
         return;
-    }
     for (uint32_t i = 0; i < count; i++)
         pids[i] = kda_le32(bytes + 4 + 4 * (size_t)i);
     filter->pids = pids;
@@ -92,11 +93,9 @@ static void read_event_ids(struct kda_etw *etw, uint64_t va, struct kda_etw_filt
         bad(etw, va, status, "event id", why.text);
         return;
     }
-    uint16_t *ids = kda_arena_alloc(&etw->arena, sizeof(bytes));
-    if (!ids) {
-        etw->out_of_memory = true;
+    uint16_t *ids = kda_etw_alloc(etw, sizeof(bytes));
+    if (!ids)
         return;
-    }
     for (uint32_t i = 0; i < count; i++)
         ids[i] = kda_le16(bytes + 16 + 2 * (size_t)i);
     filter->event_ids = ids;
@@ -104,37 +103,55 @@ static void read_event_ids(struct kda_etw *etw, uint64_t va, struct kda_etw_filt
     filter->has_event_ids = true;
 }
 
-/* ETW_FILTER_STRING_TOKEN: u16 count, at 8 elements of {u16 length in bytes, at 8 pointer}. */
+/* One element of an ETW_FILTER_STRING_TOKEN, {u16 length in bytes, at 8 pointer}, appended to
+ * `text`; KDA_LIMIT when the rest of `text` is too small for it. */
+static enum kda_status read_token(struct kda_etw *etw, uint64_t va, char *text, size_t cap,
+                                  size_t *used, struct kda_error *err)
+{
+    uint8_t element[16], name[MAX_TEXT_BYTES];
+    enum kda_status status = kda_read(etw->kernel, va, element, sizeof(element), err);
+    if (status != KDA_OK)
+        return status;
+    uint16_t length = kda_le16(element);
+    uint64_t at = kda_le64(element + 8);
+    if (length > MAX_TEXT_BYTES || length % 2 != 0)
+        return kda_fail_at(err, KDA_BAD_DATA, "etw", va, "a name has %u bytes", length);
+    if (length == 0)
+        return KDA_OK;
+    if (!kda_is_kernel_va(etw->kernel, at))
+        return kda_fail_at(err, KDA_BAD_DATA, "etw", va, "a name is at no kernel address");
+    status = kda_read(etw->kernel, at, name, length, err);
+    if (status != KDA_OK)
+        return status;
+    if (cap - *used < KDA_UTF8_MAX(length / 2u) + 2)
+        return kda_fail_at(err, KDA_LIMIT, "etw", va, "the names are too long");
+    if (*used)
+        text[(*used)++] = ';';
+    *used += kda_utf16_to_utf8(name, length / 2u, true, text + *used, cap - *used);
+    return KDA_OK;
+}
+
+/* ETW_FILTER_STRING_TOKEN: u16 count, elements from 8 on. Names read before a bad one are kept. */
 static void read_executables(struct kda_etw *etw, uint64_t va, struct kda_etw_filter *filter)
 {
     uint8_t head[2];
+    char text[MAX_TEXT_BYTES * 4];
+    size_t used = 0;
     struct kda_error why;
     enum kda_status status = kda_read(etw->kernel, va, head, sizeof(head), &why);
     uint16_t count = status == KDA_OK ? kda_le16(head) : (uint16_t)0;
-    char *text = kda_arena_alloc(&etw->arena, MAX_TEXT_BYTES * 4);
-    if (!text) {
-        etw->out_of_memory = true;
-        return;
+    for (uint16_t i = 0; status == KDA_OK && i < count; i++) {
+        if (i >= MAX_EXECUTABLES)
+            status = kda_fail_at(&why, KDA_LIMIT, "etw", va, "%u names", count);
+        else
+            status = read_token(etw, va + 8 + 16u * i, text, sizeof(text), &used, &why);
     }
-    size_t used = 0;
-    for (uint16_t i = 0; status == KDA_OK && i < count && i < MAX_EXECUTABLES; i++) {
-        uint8_t element[16], name[MAX_TEXT_BYTES];
-        status = kda_read(etw->kernel, va + 8 + 16u * i, element, sizeof(element), &why);
-        uint16_t length = status == KDA_OK ? kda_le16(element) : (uint16_t)0;
-        if (length > MAX_TEXT_BYTES || length % 2 != 0)
-            status = kda_fail_at(&why, KDA_BAD_DATA, "etw", va, "a name has %u bytes", length);
-        if (status == KDA_OK)
-            status = kda_read(etw->kernel, kda_le64(element + 8), name, length, &why);
-        if (status != KDA_OK || used + KDA_UTF8_MAX(length / 2u) + 6 > MAX_TEXT_BYTES * 4)
-            break;
-        if (used)
-            text[used++] = ';';
-        used += kda_utf16_to_utf8(name, length / 2u, false, text + used, MAX_TEXT_BYTES * 4 - used);
+    if (status != KDA_OK)
+        bad(etw, va, status, "executable", why.text);
+    if (status == KDA_OK || used > 0) {
+        text[used] = '\0';
+        filter->executables = kda_etw_keep(etw, text, used + 1);
     }
-    if (status != KDA_OK || count > MAX_EXECUTABLES)
-        bad(etw, va, status != KDA_OK ? status : KDA_LIMIT, "executable",
-            status != KDA_OK ? why.text : "too many names");
-    filter->executables = text;
 }
 
 static void read_header(struct kda_etw *etw, uint64_t header, struct kda_etw_filter *filter)
@@ -168,6 +185,18 @@ static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size, u
     return false;
 }
 
+/* A pointer to filters that leads nowhere: said, because without filters a provider looks wide
+ * open. */
+static bool headers_at(struct kda_etw *etw, uint64_t owner, uint64_t va)
+{
+    if (kda_is_kernel_va(etw->kernel, va) && (va & 7) == 0)
+        return true;
+    kda_etw_gap(etw, "filter", owner, KDA_BAD_DATA,
+                "the filters are said to be at 0x%016llx, no address of theirs",
+                (unsigned long long)va);
+    return false;
+}
+
 void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider)
 {
     const struct kda_layout *layout = kda_kernel_layout(etw->kernel);
@@ -183,7 +212,7 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
     if (!pointers &&
         (size == KDA_NONE ||
          !kda_etw_field(etw, "provider", provider->va, KDA_F_ETW_GUID_ENTRY_FilterData, &array) ||
-         !kda_is_kernel_va(etw->kernel, array)))
+         array == 0 || !headers_at(etw, provider->va, array)))
         return;
     for (uint32_t slot = 0; slot < KDA_ETW_ENABLE_SLOTS; slot++) {
         struct kda_etw_filter *filter = &rows[count];
@@ -191,9 +220,9 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
         filter->slot = slot;
         if (pointers) {
             uint8_t bytes[8];
-            if (kda_read(etw->kernel, provider->va + field->offset + slot * 8u, bytes, 8, NULL) !=
-                    KDA_OK ||
-                !kda_is_kernel_va(etw->kernel, kda_le64(bytes)))
+            uint64_t at = provider->va + field->offset + slot * 8u;
+            if (kda_read(etw->kernel, at, bytes, 8, NULL) != KDA_OK || kda_le64(bytes) == 0 ||
+                !headers_at(etw, at, kda_le64(bytes)))
                 continue;
             filter->va = kda_le64(bytes);
             filter->others = KDA_FILTER_PROVIDER_SIDE;
@@ -208,12 +237,8 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
     }
     if (count == 0)
         return;
-    struct kda_etw_filter *kept = kda_arena_alloc(&etw->arena, count * sizeof(*kept));
-    if (!kept) {
-        etw->out_of_memory = true;
+    provider->filters = kda_etw_keep(etw, rows, count * sizeof(*rows));
+    if (!provider->filters)
         return;
-    }
-    memcpy(kept, rows, count * sizeof(*kept));
-    provider->filters = kept;
     provider->filter_count = count;
 }

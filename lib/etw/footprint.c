@@ -13,7 +13,7 @@ struct footprint {
 
 static void add_bytes(struct footprint *f, uint64_t va, uint32_t size)
 {
-    if (va == 0 || size == KDA_NONE || size == 0)
+    if (va == 0 || size == 0 || size > KDA_PAGE_SIZE)
         return;
     uint64_t last = (va + size - 1) / KDA_PAGE_SIZE;
     for (uint64_t page = va / KDA_PAGE_SIZE; page <= last; page++)

@@ -56,9 +56,9 @@ static bool on_handle(void *context, const struct kda_handle *handle)
         else if (kda_map_get(&etw->registration_by_va, handle->object, NULL))
             on_registration(scan, handle);
         else
-            kda_gaps_add(kda_etw_gaps(etw), "object", handle->header, status,
-                         "handle 0x%llx of process %llu: its object header cannot be read",
-                         (unsigned long long)handle->value, (unsigned long long)scan->owner->pid);
+            kda_etw_gap(etw, "object", handle->header, status,
+                        "handle 0x%llx of process %llu: its object header cannot be read",
+                        (unsigned long long)handle->value, (unsigned long long)scan->owner->pid);
         return !etw->out_of_memory;
     }
     if (scan->has_consumer_type && type == scan->consumer_type)
@@ -74,8 +74,7 @@ static bool find_type(struct kda_etw *etw, const char *name, uint8_t *index)
     enum kda_status status = kda_object_type_index(etw->kernel, name, index, &why);
     if (status == KDA_OK)
         return true;
-    kda_gaps_add(kda_etw_gaps(etw), name, 0, status, "handles of this type not checked: %s",
-                 why.text);
+    kda_etw_gap(etw, name, 0, status, "handles of this type not checked: %s", why.text);
     return false;
 }
 
@@ -88,9 +87,13 @@ void kda_etw_read_handles(struct kda_etw *etw)
     scan.etw = etw;
     scan.has_consumer_type = find_type(etw, "EtwConsumer", &scan.consumer_type);
     scan.has_registration_type = find_type(etw, "EtwRegistration", &scan.registration_type);
-    if (kda_processes(etw->kernel, &processes, &count, NULL) != KDA_OK)
+    enum kda_status found = kda_processes(etw->kernel, &processes, &count, NULL);
+    if (found != KDA_OK) {
+        kda_etw_gap(etw, "handle_table", 0, found,
+                    "no process is known whose handles could be read");
         return;
-    for (size_t i = 0; i < count && !etw->out_of_memory; i++) {
+    }
+    for (size_t i = 0; i < count && !kda_etw_stop(etw); i++) {
         struct kda_error why;
         scan.owner = &processes[i];
         if (processes[i].handle_table == 0)
@@ -98,7 +101,7 @@ void kda_etw_read_handles(struct kda_etw *etw)
         enum kda_status status =
             kda_handles_walk(etw->kernel, processes[i].handle_table, false, on_handle, &scan, &why);
         if (status != KDA_OK)
-            kda_gaps_add(kda_etw_gaps(etw), "handle_table", processes[i].handle_table, status,
-                         "process %llu: %s", (unsigned long long)processes[i].pid, why.text);
+            kda_etw_gap(etw, "handle_table", processes[i].handle_table, status, "process %llu: %s",
+                        (unsigned long long)processes[i].pid, why.text);
     }
 }

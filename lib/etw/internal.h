@@ -26,16 +26,15 @@ struct kda_etw {
     struct kda_map consumer_by_va;  /* -> index in consumers */
     struct kda_map provider_by_va;  /* -> index in providers */
     struct kda_map registration_by_va;
+    size_t silos_read, consumer_lists_read, registration_lists_read; /* how far the work has come */
+    struct kda_map sddl_by_va; /* descriptor -> its text: many objects share one */
+    size_t sddl_bytes;         /* of security text written so far, against a limit in security.c */
     bool out_of_memory;
+    uint64_t repeated_bytes; /* of names and descriptors, over all rows that show them again */
 };
 
-/* Rows with what only the construction needs; the row comes first, so that a pointer to the row is
+/* A row with what only the construction needs; the row comes first, so that a pointer to the row is
  * a pointer to the node. */
-struct kda_provider_node {
-    struct kda_etw_provider row;
-    bool list_read; /* its registration list was walked */
-};
-
 struct kda_registration_node {
     struct kda_etw_registration row;
     uint64_t list_of, group_list_of; /* entry whose list holds it, 0 = on none */
@@ -45,6 +44,24 @@ static inline struct kda_gaps *kda_etw_gaps(struct kda_etw *etw)
 {
     return kda_kernel_gaps(etw->kernel);
 }
+
+/* What a status means for the model: memory that ran out ends the construction, everything else
+ * becomes a gap. Once the kernel's work is used up one gap says so for all that follows. */
+void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
+                 const char *fmt, ...) KDA_PRINTF(5, 6);
+static inline bool kda_etw_stop(const struct kda_etw *etw)
+{
+    return etw->out_of_memory || kda_kernel_exhausted(etw->kernel);
+}
+/* Walks a list with a gap for a head that cannot be read. */
+void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *what, kda_list_fn fn,
+                  void *context);
+/* May a row show this text, which belongs to another object, once more? False ends what one long
+ * name and many rows could do to the output; a gap says so. NULL may always be shown. */
+bool kda_etw_repeat(struct kda_etw *etw, const char *name);
+/* Copies into the model; NULL sets out_of_memory or, when the model is full, records a gap. */
+void *kda_etw_alloc(struct kda_etw *etw, size_t size);
+void *kda_etw_keep(struct kda_etw *etw, const void *bytes, size_t size);
 
 /* Zeroed object in the model, appended to `list` and, by `va`, to `map`; NULL sets
  * out_of_memory or, past `max`, records a gap. */
@@ -64,6 +81,15 @@ enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err);
 /* The silo whose ETW state is at `state`; host for 0; adds states that only a back pointer names,
  * once verified. NULL when it is no silo state. */
 struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state);
+
+/* plausible.c: could this be a logger context, a GUID entry? Missing memory speaks for neither. */
+bool kda_etw_plausible_session(struct kda_etw *etw, uint64_t va, uint32_t slot);
+bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va);
+
+/* The host for an object that has no member to name its state or could not be read; NULL for one
+ * that names what is no state. */
+struct kda_etw_silo *kda_etw_default_silo(struct kda_etw *etw, bool readable,
+                                          enum kda_field_id member);
 
 /* session.c */
 void kda_etw_read_sessions(struct kda_etw *etw, struct kda_etw_silo *silo);

@@ -56,7 +56,7 @@ static void read_provider(struct kda_etw *etw, struct kda_etw_provider *provider
         guid_at ? kda_read(etw->kernel, guid_at, provider->guid, 16, &why)
                 : kda_fail(&why, KDA_NO_SYMBOL, "etw", "_ETW_GUID_ENTRY.Guid is not known");
     if (status != KDA_OK) {
-        kda_gaps_add(kda_etw_gaps(etw), "provider", va, status, "%s", why.text);
+        kda_etw_gap(etw, "provider", va, status, "%s", why.text);
         return;
     }
     provider->has_guid = true;
@@ -75,8 +75,8 @@ struct kda_etw_provider *kda_etw_provider(struct kda_etw *etw, uint64_t va, unsi
 {
     struct kda_etw_provider *provider = kda_etw_lookup(&etw->providers, &etw->provider_by_va, va);
     if (!provider) {
-        provider = kda_etw_add(etw, &etw->providers, &etw->provider_by_va, va,
-                               sizeof(struct kda_provider_node), KDA_ETW_MAX_GUIDS, "providers");
+        provider = kda_etw_add(etw, &etw->providers, &etw->provider_by_va, va, sizeof(*provider),
+                               KDA_ETW_MAX_GUIDS, "providers");
         if (!provider)
             return NULL;
         provider->va = va;
@@ -105,7 +105,7 @@ static bool on_entry(void *context, uint64_t link_va, bool readable)
     }
     if (provider)
         provider->silo = walk->silo; /* the table that holds it decides */
-    return !walk->etw->out_of_memory;
+    return !kda_etw_stop(walk->etw);
 }
 
 /* Microsoft-Windows-Security-Auditing has its entry inside the silo state, or in a global of that
@@ -144,11 +144,10 @@ void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo)
         return;
     }
     for (uint32_t bucket = 0; bucket < BUCKETS; bucket++) {
-        for (uint32_t list = 0; list < LISTS && !etw->out_of_memory; list++) {
+        for (uint32_t list = 0; list < LISTS && !kda_etw_stop(etw); list++) {
             uint64_t head = silo->table + (uint64_t)bucket * size + list * LIST_ENTRY_SIZE;
             walk.type = (enum kda_etw_guid_type)list;
-            (void)!kda_list_walk(etw->kernel, head, KDA_ETW_MAX_GUIDS, "providers", on_entry, &walk,
-                                 NULL, NULL);
+            kda_etw_walk(etw, head, KDA_ETW_MAX_GUIDS, "providers", on_entry, &walk);
         }
     }
     read_embedded(etw, silo);
@@ -209,8 +208,8 @@ static void attach(struct kda_etw *etw, bool count_only)
         for (unsigned group = 0; group < 2; group++) {
             struct kda_etw_provider *provider =
                 kda_etw_lookup(&etw->providers, &etw->provider_by_va, *owner_of(node, group != 0));
-            if (!provider)
-                continue;
+            if (!provider || (group && node->row.guid_entry == provider->va))
+                continue; /* an entry that is its own group is listed once */
             if (!count_only)
                 provider->registrations[provider->registration_count] = &node->row;
             provider->registration_count++;
@@ -246,6 +245,7 @@ static void join_sessions(struct kda_etw *etw, struct kda_etw_provider *provider
         struct kda_etw_enable *enable = &provider->enables[i];
         if (enable->readable && (enable->enabled || enable->logger_id))
             enable->session = kda_etw_session_at(etw, provider->silo, enable->logger_id);
+        enable->unnamed = enable->session && !kda_etw_repeat(etw, enable->session->name);
     }
     if (provider->combined.readable && provider->combined.enabled)
         provider->combined.session =
@@ -280,7 +280,8 @@ void kda_etw_join_providers(struct kda_etw *etw)
             etw->out_of_memory = true;
         provider->registration_count = 0;
         if (!provider->silo)
-            provider->silo = &etw->silos[0];
+            provider->silo =
+                kda_etw_default_silo(etw, provider->readable, KDA_F_ETW_GUID_ENTRY_SiloState);
     }
     if (etw->out_of_memory)
         return;

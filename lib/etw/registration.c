@@ -56,7 +56,7 @@ static void read_kind(struct kda_etw *etw, struct kda_etw_registration *reg)
     }
     reg->callback = callback;
     const struct kda_module *module = kda_module_at(etw->kernel, callback);
-    if (module)
+    if (module && kda_etw_repeat(etw, module->name))
         reg->module = module->name;
 }
 
@@ -81,17 +81,19 @@ static void read_traits(struct kda_etw *etw, struct kda_etw_registration *reg)
     if (status == KDA_OK)
         status = kda_read(etw->kernel, at, stack, size, &why);
     if (status != KDA_OK) {
-        kda_gaps_add(kda_etw_gaps(etw), "traits", traits, status, "%s", why.text);
+        kda_etw_gap(etw, "traits", traits, status, "%s", why.text);
         return;
     }
     struct kda_cursor c = kda_cursor_make(stack, size);
     (void)kda_take16(&c);
     const char *name = kda_take_cstr(&c);
-    if (!name)
+    size_t length = name ? strlen(name) : 0;
+    if (!name || kda_utf8_valid_prefix(name, length) != length) {
+        kda_etw_gap(etw, "traits", traits, KDA_BAD_DATA, "the name in the traits is no text");
         return;
-    size_t length = strlen(name);
-    if (length > 0 && kda_utf8_valid_prefix(name, length) == length)
-        reg->traits_name = kda_arena_strdup(&etw->arena, name);
+    }
+    if (length > 0)
+        reg->traits_name = kda_etw_keep(etw, name, length + 1);
     while (kda_cursor_left(&c) >= 3) {
         uint16_t chunk = kda_take16(&c);
         uint8_t type = kda_take8(&c);
@@ -99,8 +101,7 @@ static void read_traits(struct kda_etw *etw, struct kda_etw_registration *reg)
         if (!data)
             break;
         if (type == TRAIT_GROUP && chunk == 3 + 16)
-            reg->traits_group =
-                (const uint8_t *)kda_arena_strndup(&etw->arena, (const char *)data, 16);
+            reg->traits_group = kda_etw_keep(etw, data, 16);
     }
 }
 
@@ -111,7 +112,7 @@ static void read_registration(struct kda_etw *etw, struct kda_etw_registration *
     enum kda_status status =
         kda_read_field(etw->kernel, reg->va, KDA_F_ETW_REG_ENTRY_GuidEntry, &reg->guid_entry, &why);
     if (status != KDA_OK) {
-        kda_gaps_add(kda_etw_gaps(etw), "registration", reg->va, status, "%s", why.text);
+        kda_etw_gap(etw, "registration", reg->va, status, "%s", why.text);
         return;
     }
     reg->readable = true;
@@ -134,6 +135,34 @@ static void read_registration(struct kda_etw *etw, struct kda_etw_registration *
     }
 }
 
+/* True when `entry` is known or looks like a GUID entry. */
+static bool back_pointer(struct kda_etw *etw, const struct kda_etw_registration *reg,
+                         uint64_t entry)
+{
+    if (entry == 0 || kda_map_get(&etw->provider_by_va, entry, NULL))
+        return entry != 0;
+    if (kda_etw_plausible_entry(etw, entry))
+        return true;
+    kda_gaps_add(kda_etw_gaps(etw), "registration", reg->va, KDA_BAD_DATA,
+                 "names 0x%016llx, where no GUID entry is", (unsigned long long)entry);
+    return false;
+}
+
+/* An entry that was taken off its bucket is still named here. What is named as a group has its
+ * registrations on the group list; to walk the other one would invent objects. */
+static void read_back_pointers(struct kda_etw *etw, const struct kda_etw_registration *reg)
+{
+    if (back_pointer(etw, reg, reg->guid_entry))
+        (void)kda_etw_provider(etw, reg->guid_entry, 0);
+    if (!back_pointer(etw, reg, reg->group_entry))
+        return;
+    struct kda_etw_provider *group = kda_etw_provider(etw, reg->group_entry, 0);
+    if (group && !group->has_type) {
+        group->has_type = true;
+        group->type = KDA_ETW_GROUP;
+    }
+}
+
 struct kda_etw_registration *kda_etw_registration(struct kda_etw *etw, uint64_t va,
                                                   unsigned found_by)
 {
@@ -147,11 +176,7 @@ struct kda_etw_registration *kda_etw_registration(struct kda_etw *etw, uint64_t 
         reg->va = va;
         reg->process = "";
         read_registration(etw, reg);
-        /* Back pointers: an entry that was taken off its bucket is still named here. */
-        if (kda_is_kernel_va(etw->kernel, reg->guid_entry))
-            (void)kda_etw_provider(etw, reg->guid_entry, 0);
-        if (kda_is_kernel_va(etw->kernel, reg->group_entry))
-            (void)kda_etw_provider(etw, reg->group_entry, 0);
+        read_back_pointers(etw, reg);
     }
     reg->found_by |= found_by;
     return reg;
@@ -171,12 +196,12 @@ static bool on_reg(void *context, uint64_t link_va, bool readable)
         walk->etw, link_va - walk->at, walk->found_by);
     (void)readable; /* a node that cannot be read is still known to hang on this entry */
     if (!node)
-        return !walk->etw->out_of_memory;
+        return !kda_etw_stop(walk->etw);
     if (walk->found_by == KDA_REG_LIST)
         node->list_of = walk->provider->va;
     else
         node->group_list_of = walk->provider->va;
-    return true;
+    return !kda_etw_stop(walk->etw);
 }
 
 void kda_etw_read_registration_list(struct kda_etw *etw, struct kda_etw_provider *provider)
@@ -184,14 +209,11 @@ void kda_etw_read_registration_list(struct kda_etw *etw, struct kda_etw_provider
     bool group = provider->has_type && provider->type == KDA_ETW_GROUP;
     enum kda_field_id link = group ? KDA_F_ETW_REG_ENTRY_GroupRegList : KDA_F_ETW_REG_ENTRY_RegList;
     uint64_t head = kda_etw_member(etw, provider->va, KDA_F_ETW_GUID_ENTRY_RegListHead);
-    struct kda_provider_node *node = (struct kda_provider_node *)provider;
-    if (node->list_read || head == 0 || !kda_has_field(etw->kernel, link) || !provider->readable)
+    if (head == 0 || !kda_has_field(etw->kernel, link) || !provider->readable)
         return;
-    node->list_read = true;
     struct reg_walk walk = {etw, provider, kda_field_offset(etw->kernel, link),
                             group ? KDA_REG_GROUP_LIST : KDA_REG_LIST};
-    (void)!kda_list_walk(etw->kernel, head, KDA_ETW_MAX_REGS, "registrations", on_reg, &walk, NULL,
-                         NULL);
+    kda_etw_walk(etw, head, KDA_ETW_MAX_REGS, "registrations", on_reg, &walk);
 }
 
 /* Globals that hold a registration handle of the kernel itself: a way to their providers that
@@ -242,8 +264,8 @@ void kda_etw_read_handle_symbols(struct kda_etw *etw)
             continue;
         enum kda_status status = follow_symbol(etw, at, handle_symbols[i].guid, &va, &why);
         if (status != KDA_OK)
-            kda_gaps_add(kda_etw_gaps(etw), "registration", at, status, "%s: %s",
-                         kda_symbol_name(handle_symbols[i].symbol), why.text);
+            kda_etw_gap(etw, "registration", at, status, "%s: %s",
+                        kda_symbol_name(handle_symbols[i].symbol), why.text);
         if (status != KDA_OK || va == 0)
             continue;
         struct kda_etw_registration *reg = kda_etw_registration(etw, va, KDA_REG_SYMBOL);

@@ -16,6 +16,7 @@
 #define SD_MAX 65536u
 #define SDDL_MAX 16384u
 #define MAX_SUBAUTHORITIES 15u
+#define SDDL_TOTAL ((size_t)4 << 20) /* over the whole map, each descriptor once */
 
 #define CONTROL_DACL_PRESENT 0x0004u
 #define CONTROL_SACL_PRESENT 0x0010u
@@ -145,6 +146,8 @@ static bool put_acl(struct sddl *out, const uint8_t *sd, size_t size, size_t at)
         size_t ace_size = kda_le16(sd + ace + 2);
         if (ace_size < 8 || ace_size > end - ace || !put_ace(out, sd, ace, ace_size))
             return false;
+        if (out->overflow)
+            return true; /* the caller refuses it: no use in writing the rest */
         ace += ace_size;
     }
     return true;
@@ -214,19 +217,22 @@ static enum kda_status measure(struct kda_etw *etw, uint64_t va, const uint8_t *
 static enum kda_status render(struct kda_etw *etw, uint64_t va, const uint8_t *sd, size_t size,
                               const char **ret, struct kda_error *err)
 {
+    if (etw->sddl_bytes >= SDDL_TOTAL)
+        return kda_fail_at(err, KDA_LIMIT, "etw", va, "more than %zu MiB of security descriptors",
+                           SDDL_TOTAL >> 20);
     char *text = kda_calloc(SDDL_MAX, 1);
     if (!text)
         return kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for a security descriptor");
     struct sddl out = {text, 0, SDDL_MAX, false};
     enum kda_status status = KDA_OK;
-    if (!put_descriptor(&out, sd, size))
+    bool whole = put_descriptor(&out, sd, size);
+    etw->sddl_bytes += out.used;
+    if (!whole)
         status = kda_fail_at(err, KDA_BAD_DATA, "etw", va, "the security descriptor is damaged");
     else if (out.overflow)
         status = kda_fail_at(err, KDA_LIMIT, "etw", va, "the security descriptor is too long");
     if (status == KDA_OK) {
-        *ret = kda_arena_strndup(&etw->arena, text, out.used);
-        if (!*ret)
-            status = kda_fail(err, KDA_NO_MEMORY, "etw", "out of memory for a descriptor");
+        *ret = kda_etw_keep(etw, text, out.used + 1); /* says itself why it could not */
     }
     kda_free(text);
     return status;
@@ -264,12 +270,17 @@ const char *kda_etw_security(struct kda_etw *etw, uint64_t fast_ref, const char 
     if (at == 0)
         return NULL;
     *va = at;
+    uint64_t known;
+    if (kda_map_get(&etw->sddl_by_va, at, &known)) {
+        text = (const char *)(uintptr_t)known;
+        return kda_etw_repeat(etw, text) ? text : NULL;
+    }
     enum kda_status status = kda_is_kernel_va(etw->kernel, at)
                                  ? read_descriptor(etw, at, &text, &why)
                                  : kda_fail_at(&why, KDA_BAD_DATA, "etw", at, "no kernel address");
-    if (status == KDA_NO_MEMORY)
+    if (status != KDA_OK)
+        kda_etw_gap(etw, what, at, status, "%s", why.text);
+    else if (text && !kda_map_put(&etw->sddl_by_va, at, (uint64_t)(uintptr_t)text))
         etw->out_of_memory = true;
-    else if (status != KDA_OK)
-        kda_gaps_add(kda_etw_gaps(etw), what, at, status, "%s", why.text);
     return text;
 }

@@ -71,8 +71,7 @@ static void read_name(struct kda_etw *etw, struct kda_etw_session *session, enum
     if (status == KDA_OK)
         session->have |= 1u << bit;
     else
-        kda_gaps_add(kda_etw_gaps(etw), "session_text", at, status, "session %u: %s", session->id,
-                     why.text);
+        kda_etw_gap(etw, "session_text", at, status, "session %u: %s", session->id, why.text);
 }
 
 static void read_session(struct kda_etw *etw, struct kda_etw_session *session)
@@ -83,8 +82,13 @@ static void read_session(struct kda_etw *etw, struct kda_etw_session *session)
     read_name(etw, session, KDA_F_WMI_LOGGER_CONTEXT_LogFileName, KDA_ETW_S_LOG_FILE_BIT,
               &session->log_file);
     uint64_t guid_at = kda_etw_member(etw, session->va, KDA_F_WMI_LOGGER_CONTEXT_InstanceGuid);
-    if (guid_at && kda_read(etw->kernel, guid_at, session->instance_guid, 16, NULL) == KDA_OK)
+    struct kda_error why;
+    enum kda_status status =
+        guid_at ? kda_read(etw->kernel, guid_at, session->instance_guid, 16, &why) : KDA_NO_SYMBOL;
+    if (status == KDA_OK)
         session->have |= 1u << KDA_ETW_S_INSTANCE_GUID_BIT;
+    else if (guid_at)
+        kda_etw_gap(etw, "session", session->va, status, "%s", why.text);
     uint64_t fast_ref;
     if (kda_etw_field(etw, "session", session->va, KDA_F_WMI_LOGGER_CONTEXT_SecurityDescriptor,
                       &fast_ref)) {
@@ -120,6 +124,12 @@ static void add_session(struct kda_etw *etw, struct kda_etw_silo *silo, uint32_t
                      "slot %u holds 0x%016llx, no kernel address", slot, (unsigned long long)value);
         return;
     }
+    if (!kda_etw_plausible_session(etw, va, slot)) {
+        kda_gaps_add(kda_etw_gaps(etw), "session_slot", slot_va, KDA_BAD_DATA,
+                     "slot %u points at 0x%016llx, where no logger context is", slot,
+                     (unsigned long long)va);
+        return;
+    }
     struct kda_etw_session *session =
         kda_etw_add(etw, &etw->sessions, &etw->session_by_slot, slot_key(etw, silo, slot),
                     sizeof(*session), (size_t)KDA_ETW_MAX_SILOS * KDA_ETW_MAX_LOGGERS, "sessions");
@@ -141,7 +151,7 @@ void kda_etw_read_sessions(struct kda_etw *etw, struct kda_etw_silo *silo)
                          (unsigned long long)silo->array);
         return;
     }
-    for (uint32_t slot = 0; slot < silo->slots && !etw->out_of_memory; slot++) {
+    for (uint32_t slot = 0; slot < silo->slots && !kda_etw_stop(etw); slot++) {
         uint64_t at = silo->array + slot * 8u;
         uint8_t bytes[8];
         struct kda_error why;
@@ -151,8 +161,8 @@ void kda_etw_read_sessions(struct kda_etw *etw, struct kda_etw_silo *silo)
             continue;
         }
         /* One gap for the rest of the page. */
-        kda_gaps_add(kda_etw_gaps(etw), "sessions", at, status,
-                     "logger array of silo %s from slot %u: %s", silo->label, slot, why.text);
+        kda_etw_gap(etw, "sessions", at, status, "logger array of silo %s from slot %u: %s",
+                    silo->label, slot, why.text);
         while (slot + 1 < silo->slots && ((at + 8) & KDA_PAGE_MASK) != 0) {
             slot++;
             at += 8;

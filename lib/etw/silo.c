@@ -44,7 +44,7 @@ static struct kda_etw_silo *add_silo(struct kda_etw *etw, uint64_t state, uint64
         return NULL;
     }
     struct kda_etw_silo *silo = &etw->silos[etw->silo_count++];
-    silo->host = etw->silo_count == 1;
+    silo->host = silo == etw->silos;
     silo->state = state;
     silo->job = job;
     if (silo->host)
@@ -142,17 +142,35 @@ static bool on_job(void *context, uint64_t link_va, bool readable)
     return true;
 }
 
+/* A fitted layout may lack the way from a job to its globals: containers that processes name are
+ * then known to exist and nothing more, unless an object's back pointer leads to them. */
+static void say_unresolved(struct kda_etw *etw)
+{
+    const struct kda_process *processes;
+    size_t count;
+    if (kda_processes(etw->kernel, &processes, &count, NULL) != KDA_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (processes[i].server_silo)
+            kda_gaps_add(kda_etw_gaps(etw), "silo", processes[i].server_silo, KDA_NO_SYMBOL,
+                         "a container's job; where it keeps its globals is not known");
+}
+
 enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err)
 {
     struct kda_kernel *kernel = etw->kernel;
     enum kda_status status = find_host(etw, err);
     if (status != KDA_OK)
         return status;
-    if (!kda_has_field(kernel, KDA_F_EJOB_ServerSiloGlobals) || etw->silos[0].state == 0)
+    if (etw->silos[0].state == 0)
         return KDA_OK;
+    if (!kda_has_field(kernel, KDA_F_EJOB_ServerSiloGlobals)) {
+        say_unresolved(etw);
+        return KDA_OK;
+    }
     uint64_t head = kda_symbol_va(kernel, KDA_SYM_PspJobList);
     if (head && kda_has_field(kernel, KDA_F_EJOB_JobLinks))
-        (void)!kda_list_walk(kernel, head, KDA_MAX_PROCESSES, "jobs", on_job, etw, NULL, NULL);
+        kda_etw_walk(etw, head, KDA_MAX_PROCESSES, "jobs", on_job, etw);
     /* Second witness: the jobs that processes name. */
     const struct kda_process *processes;
     size_t count;
@@ -177,27 +195,36 @@ struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
     /* Only an object's back pointer names this state. It is one if its own back pointer closes the
      * loop: state -> globals -> EtwSiloState. */
     uint64_t globals, back;
-    if (kda_is_kernel_va(etw->kernel, state) &&
-        kda_read_field(etw->kernel, state, KDA_F_ETW_SILODRIVERSTATE_SiloGlobals, &globals, NULL) ==
-            KDA_OK &&
-        kda_read_field(etw->kernel, globals, KDA_F_ESERVERSILO_GLOBALS_EtwSiloState, &back, NULL) ==
-            KDA_OK &&
-        back == state) {
-        struct kda_etw_silo *silo = add_silo(etw, state, 0);
-        if (silo) {
-            kda_etw_read_sessions(etw, silo);
-            kda_etw_read_providers(etw, silo);
-        }
-        return silo;
-    }
-    return NULL;
+    if (!kda_is_kernel_va(etw->kernel, state) || (state & 7) != 0)
+        return NULL;
+    enum kda_status status =
+        kda_read_field(etw->kernel, state, KDA_F_ETW_SILODRIVERSTATE_SiloGlobals, &globals, NULL);
+    if (status == KDA_OK)
+        status = kda_read_field(etw->kernel, globals, KDA_F_ESERVERSILO_GLOBALS_EtwSiloState, &back,
+                                NULL);
+    if (status == KDA_OK && back != state)
+        return NULL;
+    /* Memory that is missing contradicts nothing: the object names a state that is not the host's,
+     * and calling it the host's would be wrong. */
+    if (status == KDA_ABSENT || status == KDA_PAGED_OUT)
+        kda_gaps_add(kda_etw_gaps(etw), "silo", state, status,
+                     "only objects that belong to this ETW state name it");
+    else if (status != KDA_OK)
+        return NULL;
+    return add_silo(etw, state, 0); /* read_found reads it: no recursion through back pointers */
+}
+
+struct kda_etw_silo *kda_etw_default_silo(struct kda_etw *etw, bool readable,
+                                          enum kda_field_id member)
+{
+    return readable && kda_has_field(etw->kernel, member) ? NULL : &etw->silos[0];
 }
 
 const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
                                                    const struct kda_process *process)
 {
     uint64_t job = process->server_silo ? process->server_silo : process->job;
-    if (!process->readable)
+    if (!process->has_silo)
         return NULL;
     if (job != 0)
         for (size_t i = 0; i < etw->silo_count; i++)

@@ -89,6 +89,18 @@ static void take_facts(struct kda_image *image, const uint8_t *h)
     info->system_time_100ns = kda_dmp_u64(h, OFF_SYSTEM_TIME);
 }
 
+/* What people are told; formats of one body differ in what wrote them. */
+static const char *const titles[] = {
+    [KDA_DMP_FULL] = "Windows crash dump, full (DumpType 1)",
+    [KDA_DMP_SUMMARY] = "Windows crash dump, kernel (DumpType 2)",
+    [KDA_DMP_TRIAGE] = "Windows triage dump (DumpType 4)",
+    [KDA_DMP_BITMAP_FULL] = "Windows crash dump, bitmap (DumpType 5)",
+    [KDA_DMP_BITMAP_KERNEL] = "Windows crash dump, live or automatic bitmap (DumpType 6)",
+    [KDA_DMP_RDMP_KERNEL] = "Windows crash dump, kernel memory ranges (DumpType 8)",
+    [KDA_DMP_RDMP_ACTIVE] = "Windows crash dump, active memory ranges (DumpType 9)",
+    [KDA_DMP_RDMP_FULL] = "Windows crash dump, full memory ranges (DumpType 10)",
+};
+
 enum kda_status kda_dmp_read_header(struct kda_image *image, uint8_t header[KDA_DMP_HEADER],
                                     struct kda_error *err)
 {
@@ -98,7 +110,11 @@ enum kda_status kda_dmp_read_header(struct kda_image *image, uint8_t header[KDA_
                         "the crash dump header is cut: %llu of %u bytes are there",
                         (unsigned long long)size, KDA_DMP_HEADER);
     enum kda_status status = kda_file_read_at(image->file, 0, header, KDA_DMP_HEADER, err);
-    if (status == KDA_OK)
-        take_facts(image, header);
-    return status;
+    if (status != KDA_OK)
+        return status;
+    take_facts(image, header);
+    uint32_t type = image->info.dump_type;
+    if (type < sizeof(titles) / sizeof(titles[0]) && titles[type])
+        image->info.title = titles[type];
+    return KDA_OK;
 }

@@ -292,19 +292,6 @@ static enum kda_status open(struct kda_image *image, struct kda_error *err)
     enum kda_status status = kda_dmp_read_header(image, header, err);
     if (status != KDA_OK)
         return status;
-    switch (image->info.dump_type) {
-    case KDA_DMP_SUMMARY:
-        image->info.title = "Windows crash dump, kernel (DumpType 2)";
-        break;
-    case KDA_DMP_BITMAP_FULL:
-        image->info.title = "Windows crash dump, bitmap (DumpType 5)";
-        break;
-    case KDA_DMP_BITMAP_KERNEL:
-        image->info.title = "Windows crash dump, live or automatic bitmap (DumpType 6)";
-        break;
-    default:
-        break;
-    }
     struct bitmap *map = kda_calloc(1, sizeof(*map));
     if (!map)
         return kda_fail(err, KDA_NO_MEMORY, "image", "out of memory");
@@ -336,6 +323,17 @@ static bool next_run(struct kda_image *image, uint64_t pa, uint64_t *start, uint
     return true;
 }
 
+static bool place(struct kda_image *image, uint64_t pa, uint64_t *off, uint64_t *left)
+{
+    const struct bitmap *map = image->priv;
+    uint64_t n, pfn = pa / KDA_PAGE_SIZE, inside = pa & KDA_PAGE_MASK;
+    if (!rank(map, pfn, &n))
+        return false;
+    *off = map->first_page + n * KDA_PAGE_SIZE + inside;
+    *left = (run_end(map, pfn) - pfn) * KDA_PAGE_SIZE - inside;
+    return true;
+}
+
 static void close(struct kda_image *image)
 {
     struct bitmap *map = image->priv;
@@ -352,5 +350,6 @@ const struct kda_image_ops kda_fmt_dmp_bitmap = {
     .open = open,
     .read = read,
     .next_run = next_run,
+    .place = place,
     .close = close,
 };

@@ -55,7 +55,6 @@ static enum kda_status open(struct kda_image *image, struct kda_error *err)
     enum kda_status status = kda_dmp_read_header(image, header, err);
     if (status != KDA_OK)
         return status;
-    image->info.title = "Windows crash dump, full (DumpType 1)";
     struct kda_runs *runs;
     status = kda_image_new_runs(image, &runs, err);
     if (status != KDA_OK)
@@ -69,5 +68,6 @@ const struct kda_image_ops kda_fmt_dmp_full = {
     .open = open,
     .read = kda_image_runs_read,
     .next_run = kda_image_runs_next,
+    .place = kda_image_runs_place,
     .close = kda_image_runs_close,
 };

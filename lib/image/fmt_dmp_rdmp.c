@@ -131,19 +131,6 @@ static enum kda_status open(struct kda_image *image, struct kda_error *err)
     enum kda_status status = kda_dmp_read_header(image, header, err);
     if (status != KDA_OK)
         return status;
-    switch (image->info.dump_type) {
-    case KDA_DMP_RDMP_KERNEL:
-        image->info.title = "Windows crash dump, kernel memory ranges (DumpType 8)";
-        break;
-    case KDA_DMP_RDMP_ACTIVE:
-        image->info.title = "Windows crash dump, active memory ranges (DumpType 9)";
-        break;
-    case KDA_DMP_RDMP_FULL:
-        image->info.title = "Windows crash dump, full memory ranges (DumpType 10)";
-        break;
-    default:
-        break;
-    }
     struct kda_runs *runs;
     status = kda_image_new_runs(image, &runs, err);
     if (status != KDA_OK)
@@ -157,5 +144,6 @@ const struct kda_image_ops kda_fmt_dmp_rdmp = {
     .open = open,
     .read = kda_image_runs_read,
     .next_run = kda_image_runs_next,
+    .place = kda_image_runs_place,
     .close = kda_image_runs_close,
 };

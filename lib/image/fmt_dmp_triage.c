@@ -262,7 +262,6 @@ static enum kda_status open(struct kda_image *image, struct kda_error *err)
     if (status != KDA_OK)
         return status;
     image->info.kind = KDA_IMAGE_TRIAGE;
-    image->info.title = "Windows triage dump (DumpType 4)";
     struct kda_runs *pieces;
     status = kda_image_new_runs(image, &pieces, err);
     return status == KDA_OK ? read_parts(image, directory, pieces, err) : status;

@@ -53,5 +53,6 @@ const struct kda_image_ops kda_fmt_raw = {
     .open = open,
     .read = kda_image_runs_read,
     .next_run = kda_image_runs_next,
+    .place = kda_image_runs_place,
     .close = kda_image_runs_close,
 };

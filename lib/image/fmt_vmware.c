@@ -77,12 +77,23 @@ static bool is_state_name(const char *name)
     return kda_name_ends(name, ".vmss") || kda_name_ends(name, ".vmsn");
 }
 
+/* Told to the caller: the other file is evidence as much as the named one. */
+static enum kda_status name_companion(struct kda_image *image, const struct kda_file *file,
+                                      struct kda_error *err)
+{
+    const char *name = kda_file_name(file);
+    image->info.companion = kda_arena_strndup(&image->arena, name, strlen(name));
+    return image->info.companion ? KDA_OK : kda_fail(err, KDA_NO_MEMORY, "image", "out of memory");
+}
+
 static enum kda_status find_memory(struct kda_image *image, struct kda_error *err)
 {
     const char *name = kda_file_name(image->file);
     enum kda_status status = KDA_ABSENT;
     if (image->companions && is_state_name(name))
         status = open_beside(name, memory_endings, &image->pages, err);
+    if (status == KDA_OK)
+        return name_companion(image, image->pages, err);
     if (status != KDA_ABSENT)
         return status;
     return kda_fail(err, KDA_IO, "image",
@@ -135,6 +146,10 @@ static enum kda_status open_vmem(struct kda_image *image, struct kda_error *err)
     if (status == KDA_ABSENT)
         status = kda_fail(err, KDA_IO, "image", "its state file can no longer be opened");
     if (status == KDA_OK)
+        status = name_companion(image, file, err);
+    if (status == KDA_NO_MEMORY)
+        goto out;
+    if (status == KDA_OK)
         status = kda_vmware_read_state(file, state, err);
     if (status != KDA_OK) {
         /* Reading it flat instead could show wrong pages above 3 GiB as if they were right. */
@@ -155,6 +170,7 @@ const struct kda_image_ops kda_fmt_vmware = {
     .open = open_state,
     .read = kda_image_runs_read,
     .next_run = kda_image_runs_next,
+    .place = kda_image_runs_place,
     .close = kda_image_runs_close,
 };
 
@@ -163,5 +179,6 @@ const struct kda_image_ops kda_fmt_vmem = {
     .open = open_vmem,
     .read = kda_image_runs_read,
     .next_run = kda_image_runs_next,
+    .place = kda_image_runs_place,
     .close = kda_image_runs_close,
 };

@@ -137,6 +137,7 @@ static enum kda_status open_format(struct kda_image *image, struct kda_error *er
     image->info.format = formats[row].name;
     image->info.title = formats[row].title;
     status = image->ops->open(image, err);
+    image->info.data_size = kda_file_size(image->pages);
     if (status == KDA_OK && image->warning_lost)
         status = kda_fail(err, KDA_NO_MEMORY, "image", "out of memory for a warning");
     return status;
@@ -276,6 +277,15 @@ bool kda_image_next_run(struct kda_image *image, uint64_t pa, uint64_t *start, u
     if (image->info.kind == KDA_IMAGE_TRIAGE || pa >= image->info.max_pa)
         return false;
     return image->ops->next_run(image, pa, start, size);
+}
+
+uint64_t kda_image_next_data(struct kda_image *image, uint64_t pa)
+{
+    uint64_t off, left;
+    if (!image->ops->place || !image->ops->place(image, pa, &off, &left))
+        return pa;
+    uint64_t skip = kda_file_next_data(image->pages, off) - off;
+    return (pa + (skip < left ? skip : left)) & ~(uint64_t)KDA_PAGE_MASK;
 }
 
 enum kda_status kda_image_read_virtual(struct kda_image *image, uint64_t va, void *buf, size_t size,

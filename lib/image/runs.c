@@ -349,6 +349,16 @@ bool kda_image_runs_next(struct kda_image *image, uint64_t pa, uint64_t *start, 
     return kda_runs_next(image->priv, pa, start, size);
 }
 
+bool kda_image_runs_place(struct kda_image *image, uint64_t pa, uint64_t *off, uint64_t *left)
+{
+    const struct kda_run *run = find(image->priv, pa);
+    if (!run)
+        return false;
+    *off = run->off + (pa - run->start);
+    *left = run->size - (pa - run->start);
+    return true;
+}
+
 void kda_image_runs_close(struct kda_image *image)
 {
     if (image->priv)

@@ -62,6 +62,7 @@ KDA_MUST_CHECK enum kda_status kda_image_finish_runs(struct kda_image *image, st
                                                      struct kda_error *err);
 enum kda_status kda_image_runs_read(struct kda_image *image, uint64_t pa, void *buf, size_t size,
                                     struct kda_error *err);
+bool kda_image_runs_place(struct kda_image *image, uint64_t pa, uint64_t *off, uint64_t *left);
 bool kda_image_runs_next(struct kda_image *image, uint64_t pa, uint64_t *start, uint64_t *size);
 void kda_image_runs_close(struct kda_image *image);
 

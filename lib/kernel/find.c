@@ -14,8 +14,9 @@
 #define LOW_STUB_START 0x1000u
 #define LOW_STUB_END 0x100000u
 #define SCAN_CHUNK 0x100000u
-#define MAX_IMAGE_PROBES 1048576u /* pages looked at for "MZ" under one root */
-#define MAX_ROOTS_TRIED 64u
+#define MAX_ROOTS_TRIED 64u /* by each way of finding candidates */
+#define TABLE_COST 16u      /* work of going through one page table */
+#define PROBE_COST 4u       /* of looking for "MZ", which asks the file each time */
 
 /* What was tried, for the message when nothing is found. */
 struct trail {
@@ -33,28 +34,84 @@ static void note(struct trail *trail, const char *what, uint64_t pa, const char 
         trail->used += (size_t)n;
 }
 
+/* How sure it is that an image of a kernel is the one that runs; better is higher. */
+enum standing { COPY, UNKNOWN, RUNNING };
+
+struct candidate {
+    bool found;
+    enum standing standing;
+    uint64_t base;
+    struct kda_kernel_id id;
+    uint32_t machine;
+};
+
 struct search {
     struct kda_kernel *kernel;
+    struct candidate best; /* of the page tables under one root */
     struct trail trail;
     struct kda_error last; /* why the last base was refused */
     uint64_t entry_hint;   /* an address inside the kernel, 0 = none */
     unsigned tried;
+    uint64_t scan_left;    /* bytes */
     enum kda_status fatal; /* UNSUPPORTED machine, I/O: ends the search */
 };
+
+static bool examine(struct search *s, uint64_t base, struct kda_kernel_id *id, struct kda_pe *pe)
+{
+    enum kda_status status = kda_pe_kernel_id(s->kernel, base, id, pe, &s->last);
+    if (status == KDA_UNSUPPORTED || status == KDA_IO || status == KDA_NO_MEMORY)
+        s->fatal = status;
+    return status == KDA_OK;
+}
+
+static void adopt(struct kda_kernel *kernel, uint64_t base, const struct kda_kernel_id *id,
+                  uint32_t machine)
+{
+    kernel->info.base = base;
+    kernel->info.id = *id;
+    kernel->info.machine = machine;
+}
 
 static bool accept_base(struct search *s, uint64_t base)
 {
     struct kda_kernel_id id;
     struct kda_pe pe;
-    enum kda_status status = kda_pe_kernel_id(s->kernel, base, &id, &pe, &s->last);
-    if (status == KDA_UNSUPPORTED || status == KDA_IO || status == KDA_NO_MEMORY)
-        s->fatal = status;
-    if (status != KDA_OK)
+    if (!examine(s, base, &id, &pe))
         return false;
-    s->kernel->info.base = base;
-    s->kernel->info.id = id;
-    s->kernel->info.machine = pe.machine;
+    adopt(s->kernel, base, &id, pe.machine);
     return true;
+}
+
+/* A second kernel may be mapped: a clean copy that a rootkit reads, a file in the cache. The
+ * running one's PsLoadedModuleList leads to an entry that names its base (DllBase at 0x30). */
+static enum standing judge(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe)
+{
+    uint8_t bytes[8];
+    uint64_t list;
+    if (kda_pe_export(kernel, base, pe, "PsLoadedModuleList", &list, NULL) != KDA_OK ||
+        kda_read(kernel, list, bytes, sizeof(bytes), NULL) != KDA_OK)
+        return UNKNOWN;
+    uint64_t entry = kda_le64(bytes);
+    if (!kda_is_kernel_va(kernel, entry))
+        return COPY;
+    enum kda_status status = kda_read(kernel, entry + 0x30, bytes, sizeof(bytes), NULL);
+    if (status != KDA_OK)
+        return status == KDA_UNMAPPED ? COPY : UNKNOWN;
+    return kda_le64(bytes) == base ? RUNNING : COPY;
+}
+
+/* Keeps the best image met; true when nothing better can come. */
+static bool consider(struct search *s, uint64_t base)
+{
+    struct candidate c = {true, UNKNOWN, base, {0}, 0};
+    struct kda_pe pe;
+    if (!examine(s, base, &c.id, &pe))
+        return false;
+    c.machine = pe.machine;
+    c.standing = judge(s->kernel, base, &pe);
+    if (!s->best.found || c.standing > s->best.standing)
+        s->best = c;
+    return s->best.standing == RUNNING;
 }
 
 /* The kernel's header page is missing: its loader entry still names it. DllBase 0x30, SizeOfImage
@@ -113,8 +170,10 @@ static bool is_mz(struct kda_kernel *kernel, uint64_t pa)
 static bool try_va(struct search *s, uint64_t va)
 {
     uint64_t pa;
-    return kda_translate(s->kernel, s->kernel->info.dtb, va, &pa, NULL) == KDA_OK &&
-           is_mz(s->kernel, pa) && accept_base(s, va);
+    return kda_work_spend(s->kernel, 1) &&
+           kda_translate(s->kernel, s->kernel->info.dtb, va, &pa, NULL) == KDA_OK &&
+           kda_work_spend(s->kernel, PROBE_COST) && is_mz(s->kernel, pa) && accept_base(s, va) &&
+           s->entry_hint - va < s->kernel->info.id.pe_size;
 }
 
 /* From an address inside the kernel down to its "MZ": near pages, then the alignments that loaders
@@ -147,7 +206,6 @@ static uint64_t slot_va(uint64_t base, unsigned level, unsigned index)
 struct table_scan {
     struct search *search;
     bool large_only; /* first round: the kernel is mapped with large pages on most machines */
-    uint32_t probes;
 };
 
 static bool scan_table(struct table_scan *scan, uint64_t table, unsigned level, uint64_t base)
@@ -155,7 +213,8 @@ static bool scan_table(struct table_scan *scan, uint64_t table, unsigned level, 
     struct kda_kernel *kernel = scan->search->kernel;
     const uint8_t *page;
     uint8_t copy[KDA_PAGE_SIZE];
-    if (kda_space_page(kernel, table / KDA_PAGE_SIZE, &page, NULL) != KDA_OK)
+    if (!kda_work_spend(kernel, TABLE_COST) ||
+        kda_space_page(kernel, table / KDA_PAGE_SIZE, &page, NULL) != KDA_OK)
         return false;
     memcpy(copy, page, sizeof(copy)); /* the cache may drop the page below */
     for (unsigned i = 0; i < 512; i++) {
@@ -169,13 +228,12 @@ static bool scan_table(struct table_scan *scan, uint64_t table, unsigned level, 
                 continue;
             if (scan_table(scan, pa, level - 1, va))
                 return true;
-        } else if (scan->probes < MAX_IMAGE_PROBES) {
-            scan->probes++;
+        } else if (kda_work_spend(kernel, PROBE_COST)) {
             uint64_t inside = ((uint64_t)1 << (12 + 9 * level)) - 1;
-            if (is_mz(kernel, pa & ~inside) && accept_base(scan->search, va))
+            if (is_mz(kernel, pa & ~inside) && consider(scan->search, va))
                 return true;
         }
-        if (scan->search->fatal)
+        if (scan->search->fatal || kernel->exhausted)
             return false;
     }
     return false;
@@ -192,23 +250,26 @@ static bool base_from_tables(struct search *s)
     if (kda_space_entry(kernel, table, KERNEL_SLOT, &entry, NULL) != KDA_OK ||
         !kda_pte_present(kernel, entry, &table))
         return false;
+    memset(&s->best, 0, sizeof(s->best));
     for (int round = 0; round < 2; round++) {
-        struct table_scan scan = {s, round == 0, 0};
-        if (scan_table(&scan, table, 2, 0xfffff80000000000u))
-            return true;
-        if (s->fatal)
-            return false;
+        struct table_scan scan = {s, round == 0};
+        if (scan_table(&scan, table, 2, 0xfffff80000000000u) || s->fatal)
+            break;
     }
-    return false;
+    if (!s->best.found || s->fatal)
+        return false;
+    adopt(kernel, s->best.base, &s->best.id, s->best.machine);
+    if (s->best.standing == COPY)
+        kda_gaps_add(&kernel->gaps, "kernel_base", s->best.base, KDA_BAD_DATA,
+                     "the only kernel found here is not the one that its driver list names");
+    return true;
 }
 
 static bool try_root(struct search *s, uint64_t dtb, enum kda_dtb_source source, const char *what)
 {
     struct kda_kernel *kernel = s->kernel;
     dtb &= ~(uint64_t)KDA_PAGE_MASK;
-    if (s->fatal)
-        return false;
-    if (s->tried++ >= MAX_ROOTS_TRIED)
+    if (s->fatal || kernel->exhausted || s->tried++ >= MAX_ROOTS_TRIED)
         return false;
     bool header_says = kda_image_info(kernel->image)->la57;
     memset(&s->last, 0, sizeof(s->last));
@@ -277,13 +338,24 @@ static enum kda_status scan_range(struct search *s, uint64_t from, uint64_t to, 
             break;
         uint64_t end = size < to - start ? start + size : to;
         for (pa = start; pa < end;) {
+            uint64_t data = kda_image_next_data(kernel->image, pa);
+            if (data > pa) { /* zeros are no page table */
+                pa = data;
+                continue;
+            }
             size_t take = end - pa < SCAN_CHUNK ? (size_t)(end - pa) : SCAN_CHUNK;
             take &= ~(size_t)KDA_PAGE_MASK;
             if (take == 0) {
                 pa = end;
                 break;
             }
-            if (kda_image_read(kernel->image, pa, buf, take, NULL) == KDA_OK)
+            if (take > s->scan_left) /* ranges that share their bytes: all of them were seen */
+                return KDA_OK;
+            s->scan_left -= take;
+            enum kda_status status = kda_image_read(kernel->image, pa, buf, take, &s->last);
+            if (status == KDA_IO)
+                s->fatal = status;
+            if (status == KDA_OK)
                 for (size_t off = 0; off < take; off += KDA_PAGE_SIZE)
                     if (looks_like_root(buf + off, pa + off) &&
                         try_root(s, pa + off, KDA_DTB_SCAN, "table at")) {
@@ -291,7 +363,7 @@ static enum kda_status scan_range(struct search *s, uint64_t from, uint64_t to, 
                         return KDA_OK;
                     }
             pa += take;
-            if (s->fatal)
+            if (s->fatal || kernel->exhausted || s->tried >= MAX_ROOTS_TRIED)
                 return KDA_OK;
             if (kernel->options.progress &&
                 !kernel->options.progress(kernel->options.context, pa, total))
@@ -309,6 +381,10 @@ static enum kda_status from_scan(struct search *s, bool *found, struct kda_error
     if (!buf)
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory for the page-table scan");
     uint64_t total = kda_image_info(s->kernel->image)->max_pa;
+    s->tried = 0;
+    /* Twice: the first ranges are met again. */
+    uint64_t data = kda_image_info(s->kernel->image)->data_size;
+    s->scan_left = data < UINT64_MAX / 2 ? data * 2 : UINT64_MAX;
     enum kda_status status = KDA_OK;
     for (size_t i = 0; i < 2 && status == KDA_OK && !*found && !s->fatal; i++)
         status = scan_range(s, ranges[i][0], ranges[i][1], found, buf, total);
@@ -329,6 +405,7 @@ static bool from_hints(struct search *s)
         if (try_root(s, image->dtb[i], header ? KDA_DTB_HEADER : KDA_DTB_CPU,
                      header ? "root of the dump header" : "CR3 of a processor"))
             return true;
+    s->tried = 0;
     return !s->fatal && from_low_stub(s);
 }
 
@@ -355,6 +432,32 @@ enum kda_status kda_find_kernel(struct kda_kernel *kernel, struct kda_error *err
             *err = s.last;
         return s.fatal;
     }
+    if (kernel->exhausted)
+        note(&s.trail, "search ended at root", kernel->info.dtb, "page tables without end");
     return kda_fail(err, KDA_ABSENT, "kernel", "no Windows x64 kernel found in the image (%s)",
                     s.trail.used ? s.trail.text : "no page-table root in it");
+}
+
+/* A processor was stopped in some process, and a scan meets the tables of processes: they map the
+ * kernel, but the System process's table is the one that lasts. Kept only if it maps the kernel
+ * too. */
+void kda_adopt_system_root(struct kda_kernel *kernel)
+{
+    struct kda_kernel_info *info = &kernel->info;
+    uint64_t at = kda_symbol_va(kernel, KDA_SYM_PsInitialSystemProcess), dtb, old = info->dtb;
+    uint8_t process[8];
+    struct kda_pe pe;
+    if ((info->dtb_source != KDA_DTB_CPU && info->dtb_source != KDA_DTB_SCAN) || at == 0 ||
+        kda_read(kernel, at, process, sizeof(process), NULL) != KDA_OK ||
+        kda_read_field(kernel, kda_le64(process), KDA_F_KPROCESS_DirectoryTableBase, &dtb, NULL) !=
+            KDA_OK)
+        return;
+    dtb &= 0x000ffffffffff000u;
+    if (dtb == 0 || dtb == old)
+        return;
+    info->dtb = dtb;
+    if (kda_pe_read(kernel, info->base, &pe, NULL) == KDA_OK && pe.size == info->id.pe_size)
+        info->dtb_source = KDA_DTB_SYSTEM;
+    else
+        info->dtb = old;
 }

@@ -15,6 +15,7 @@
 #define POINTERS_PER_PAGE 512u
 #define HEADER_SIZE 0x30u /* _OBJECT_HEADER.Body, 213 of 213 surveyed builds */
 #define MAX_TYPES 256u
+#define COOKIE_WITNESSES 8u
 
 struct table_walk {
     struct kda_kernel *kernel;
@@ -22,8 +23,8 @@ struct table_walk {
     bool cid;
     kda_handle_fn fn;
     void *context;
-    uint64_t limit; /* first index that cannot be in use */
-    bool stopped, exhausted;
+    struct kda_map pages; /* read so far: no page of a table comes twice */
+    bool stopped, exhausted, no_memory;
 };
 
 static bool decode(const struct table_walk *walk, const uint8_t *entry, struct kda_handle *handle)
@@ -61,9 +62,23 @@ static bool decode(const struct table_walk *walk, const uint8_t *entry, struct k
     return true;
 }
 
-/* True while pages may still be read; false ends the walk with one gap. */
-static bool spend_page(struct table_walk *walk)
+/* True if the page may be read: it is new and the allowance is not used up. */
+static bool spend_page(struct table_walk *walk, uint64_t page_va)
 {
+    if (walk->kernel->exhausted) {
+        walk->exhausted = true;
+        return false;
+    }
+    if (kda_map_get(&walk->pages, page_va, NULL)) {
+        kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va, KDA_BAD_DATA,
+                     "this page comes twice in the table at 0x%016llx",
+                     (unsigned long long)walk->table);
+        return false;
+    }
+    if (!kda_map_put(&walk->pages, page_va, 1)) {
+        walk->no_memory = walk->stopped = true;
+        return false;
+    }
     if (walk->kernel->handle_pages < KDA_MAX_HANDLE_PAGES) {
         walk->kernel->handle_pages++;
         return true;
@@ -78,10 +93,9 @@ static bool spend_page(struct table_walk *walk)
 static void walk_entries(struct table_walk *walk, uint64_t page_va, uint64_t first)
 {
     uint8_t page[KDA_PAGE_SIZE];
-    if (first >= walk->limit || !spend_page(walk))
+    if (!spend_page(walk, page_va))
         return;
-    struct kda_error why;
-    enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), &why);
+    enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), NULL);
     if (status != KDA_OK) {
         kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va, status,
                      "handles 0x%llx to 0x%llx of the table at 0x%016llx",
@@ -92,14 +106,14 @@ static void walk_entries(struct table_walk *walk, uint64_t page_va, uint64_t fir
     }
     /* Handle 0 is the table's own entry. The first entry of a later page is used like any other;
      * what is not a handle there decodes to no kernel address or to no object. */
-    for (unsigned i = first == 0; i < ENTRIES_PER_PAGE && first + i < walk->limit; i++) {
+    for (unsigned i = first == 0; i < ENTRIES_PER_PAGE; i++) {
         struct kda_handle handle;
         memset(&handle, 0, sizeof(handle));
         if (!decode(walk, page + (size_t)i * ENTRY_SIZE, &handle))
             continue;
         handle.value = (first + i) * 4;
         handle.entry_va = page_va + (uint64_t)i * ENTRY_SIZE;
-        if (!walk->fn(walk->context, &handle)) {
+        if (!walk->fn(walk->context, &handle) || walk->kernel->exhausted) {
             walk->stopped = true;
             return;
         }
@@ -113,7 +127,7 @@ static void walk_level(struct table_walk *walk, uint64_t page_va, unsigned level
         return;
     }
     uint8_t page[KDA_PAGE_SIZE];
-    if (!spend_page(walk))
+    if (!spend_page(walk, page_va))
         return;
     enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), NULL);
     if (status != KDA_OK) {
@@ -124,12 +138,12 @@ static void walk_level(struct table_walk *walk, uint64_t page_va, unsigned level
     uint64_t span = level == 1 ? ENTRIES_PER_PAGE : ENTRIES_PER_PAGE * POINTERS_PER_PAGE;
     for (unsigned i = 0; i < POINTERS_PER_PAGE && !walk->stopped && !walk->exhausted; i++) {
         uint64_t next = kda_le64(page + (size_t)i * 8);
-        if (next == 0 || first + i * span >= walk->limit)
-            break;
+        if (next == 0)
+            continue; /* unused; one cleared pointer must not hide what stands behind it */
         if (!kda_is_kernel_va(walk->kernel, next) || (next & KDA_PAGE_MASK) != 0) {
             kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va + i * 8u, KDA_BAD_DATA,
                          "0x%016llx is no page of a handle table", (unsigned long long)next);
-            break;
+            continue;
         }
         walk_level(walk, next, level - 1, first + i * span);
     }
@@ -138,7 +152,7 @@ static void walk_level(struct table_walk *walk, uint64_t page_va, unsigned level
 enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint64_t table_va, bool cid,
                                  kda_handle_fn fn, void *context, struct kda_error *err)
 {
-    uint64_t code, needing_pool;
+    uint64_t code;
     enum kda_status status =
         kda_read_field(kernel, table_va, KDA_F_HANDLE_TABLE_TableCode, &code, err);
     if (status != KDA_OK)
@@ -149,28 +163,53 @@ enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint64_t table_va, b
         return kda_fail_at(err, KDA_BAD_DATA, "kernel", table_va,
                            "the handle table at 0x%016llx has table code 0x%llx",
                            (unsigned long long)table_va, (unsigned long long)code);
-    struct table_walk walk = {kernel, table_va, cid, fn, context, UINT64_MAX, false, false};
-    /* NextHandleNeedingPool: the first handle value that has no page yet. A lying value must not
-     * hide handles: it is a bound only if it covers what the level can hold at least in part. */
-    if (kda_read_field(kernel, table_va, KDA_F_HANDLE_TABLE_NextHandleNeedingPool, &needing_pool,
-                       NULL) == KDA_OK &&
-        needing_pool >= ENTRIES_PER_PAGE * 4u && needing_pool % (ENTRIES_PER_PAGE * 4u) == 0)
-        walk.limit = needing_pool / 4;
+    /* NextHandleNeedingPool, the first handle value without a page, is no bound here: the pointers
+     * say which pages exist, and a lying value would hide handles. */
+    struct table_walk walk = {.kernel = kernel, .table = table_va, .cid = cid};
+    walk.fn = fn;
+    walk.context = context;
     walk_level(&walk, page, level, 0);
+    kda_map_deinit(&walk.pages);
+    if (walk.no_memory)
+        return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory walking a handle table");
     return KDA_OK;
+}
+
+/* The cookie's page is missing: objects that are processes for sure (the active list names them)
+ * give it away, as the type of processes is known. Several must agree. */
+static bool cookie_from_processes(struct kda_kernel *kernel, uint8_t *cookie)
+{
+    uint8_t type;
+    unsigned agree = 0;
+    if (kda_object_type_index(kernel, "Process", &type, NULL) != KDA_OK)
+        return false;
+    for (size_t i = 0; i < kernel->process_count && agree < COOKIE_WITNESSES; i++) {
+        uint64_t header = kernel->processes[i].va - HEADER_SIZE, stored;
+        if (!(kernel->processes[i].found_by & KDA_FOUND_LIST) ||
+            kda_read_field(kernel, header, KDA_F_OBJECT_HEADER_TypeIndex, &stored, NULL) != KDA_OK)
+            continue;
+        uint8_t found = (uint8_t)(stored ^ header >> 8 ^ type);
+        if (agree > 0 && found != *cookie)
+            return false;
+        *cookie = found;
+        agree++;
+    }
+    return agree >= 2;
 }
 
 /* ObHeaderCookie exists from Windows 10 on; earlier builds store the index plainly. */
 static enum kda_status read_cookie(struct kda_kernel *kernel, struct kda_error *err)
 {
-    uint8_t cookie[1];
-    enum kda_status status =
-        kda_read(kernel, kda_symbol_va(kernel, KDA_SYM_ObHeaderCookie), cookie, 1, err);
-    if (status != KDA_OK)
-        return status;
-    kernel->cookie = cookie[0];
-    kernel->cookie_read = true;
-    return KDA_OK;
+    uint64_t va = kda_symbol_va(kernel, KDA_SYM_ObHeaderCookie);
+    if (!kernel->cookie_read) {
+        kernel->cookie_status = kda_read(kernel, va, &kernel->cookie, 1, NULL);
+        if (kernel->cookie_status != KDA_OK && cookie_from_processes(kernel, &kernel->cookie))
+            kernel->cookie_status = KDA_OK;
+        kernel->cookie_read = true;
+    }
+    if (kernel->cookie_status == KDA_OK)
+        return KDA_OK;
+    return kda_fail_at(err, kernel->cookie_status, "kernel", va, "ObHeaderCookie cannot be read");
 }
 
 enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va, uint8_t *type_index,
@@ -182,12 +221,10 @@ enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va, u
     if (status != KDA_OK)
         return status;
     uint8_t index = (uint8_t)stored;
-    if (kda_has_symbol(kernel, KDA_SYM_ObHeaderCookie)) {
-        if (!kernel->cookie_read) {
-            status = read_cookie(kernel, err);
-            if (status != KDA_OK)
-                return status;
-        }
+    if (kernel->cookie_read || kda_has_symbol(kernel, KDA_SYM_ObHeaderCookie)) {
+        status = read_cookie(kernel, err);
+        if (status != KDA_OK)
+            return status;
         index = (uint8_t)(index ^ (uint8_t)(header_va >> 8) ^ kernel->cookie);
     }
     *type_index = index;

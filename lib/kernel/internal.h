@@ -12,15 +12,29 @@
 
 /* Page cache: at most 16 MiB of pages, so that a run on any image stays small. */
 #define KDA_CACHE_PAGES 4096u
-#define KDA_CACHE_CHUNK 64u
 #define KDA_CACHE_BUCKETS 4096u
 #define KDA_TLB_ENTRIES 2048u
+
+/* Work allowed per kernel handle, in reads: enough for any machine whose memory holds this many
+ * pages, and an end for structures that send the walkers round and round. A page that had to be
+ * fetched costs more than one that is at hand. */
+#define KDA_WORK_BASE 2000000u
+#define KDA_WORK_PER_PAGE 128u
+#define KDA_WORK_MAX 67108864u /* some seconds */
+#define KDA_WORK_PER_MISS 16u
+#define KDA_WORK_PER_FAILURE 16u /* finding that memory is missing, and writing down why */
+#define KDA_WORK_BYTES 256u      /* bytes of a long read that count as one more read */
 
 /* Handle pages read in one run, over all tables: bounds the work that lying tables can cause. */
 #define KDA_MAX_HANDLE_PAGES 262144u
 
+/* Part of the arena that strings of any length leave to the short names of processes, so that long
+ * ones cannot make the process list fail: KDA_MAX_PROCESSES pieces of 32 bytes, and the rests of
+ * blocks. */
+#define KDA_SHORT_NAMES ((size_t)4 << 20)
+
 struct kda_cache {
-    uint8_t *chunks[KDA_CACHE_PAGES / KDA_CACHE_CHUNK];
+    uint8_t *pages; /* one block: memory that is never touched is never taken */
     uint64_t pfn[KDA_CACHE_PAGES];
     uint16_t next[KDA_CACHE_PAGES]; /* chain in a bucket, slot + 1 */
     uint16_t bucket[KDA_CACHE_BUCKETS];
@@ -34,6 +48,15 @@ struct kda_tlb_entry {
     uint64_t pa;
 };
 
+/* The debugger data block, decoded. */
+struct kda_kdbg {
+    uint8_t *bytes;       /* arena; NULL = not found */
+    size_t have;          /* of the info's kdbg_size: the rest is not in the image */
+    enum kda_status rest; /* why */
+    bool data_searched;
+    bool no_memory; /* in the last attempt */
+};
+
 struct kda_kernel {
     struct kda_image *image;
     struct kda_kernel_info info;
@@ -44,6 +67,8 @@ struct kda_kernel {
     struct kda_arena arena;
     struct kda_cache *cache;
     struct kda_tlb_entry *tlb;
+    uint64_t work; /* left */
+    bool exhausted;
 
     bool modules_read;
     struct kda_module *modules;
@@ -52,11 +77,14 @@ struct kda_kernel {
     bool processes_read;
     struct kda_process *processes;
     size_t process_count;
-    struct kda_map process_by_va; /* va -> index + 1 */
+    struct kda_map process_by_va; /* va -> index */
+
+    struct kda_kdbg kdbg;
 
     uint32_t handle_pages; /* read so far, against KDA_MAX_HANDLE_PAGES */
     bool cookie_read;
     uint8_t cookie;
+    enum kda_status cookie_status;
 };
 
 /* A page of the image through the cache; the pointer is good until the next call. */
@@ -64,10 +92,15 @@ enum kda_status kda_space_page(struct kda_kernel *kernel, uint64_t pfn, const ui
                                struct kda_error *err);
 /* Drops translations (after the root was chosen). */
 void kda_space_flush(struct kda_kernel *kernel);
+/* Sets the work allowed to what this image deserves. */
+void kda_work_reset(struct kda_kernel *kernel);
+/* Takes `units` of work; false when none is left. */
+bool kda_work_spend(struct kda_kernel *kernel, uint64_t units);
 
-/* One page-table entry, interpreted. `va_bits` is the size mapped at this level, in bits. */
+/* One entry of the page table at `table_pa`, as it stands there. */
 enum kda_status kda_space_entry(struct kda_kernel *kernel, uint64_t table_pa, unsigned index,
                                 uint64_t *entry, struct kda_error *err);
+/* True when the entry leads to a page in memory (valid, or in transition). */
 bool kda_pte_present(const struct kda_kernel *kernel, uint64_t entry, uint64_t *pa);
 
 /* PE image at `base` of the current root: is it a Windows kernel, and which. */
@@ -75,9 +108,14 @@ struct kda_pe {
     uint32_t timestamp, size, checksum;
     uint16_t machine;
     uint32_t export_rva, export_size, debug_rva, debug_size;
+    uint32_t sections_rva, section_count;
 };
 enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
                             struct kda_error *err);
+
+/* At most KDA_MAX_SECTIONS headers; those that do not lie inside the image are left out. */
+enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,
+                                struct kda_section *ret, size_t *count, struct kda_error *err);
 enum kda_status kda_pe_kernel_id(struct kda_kernel *kernel, uint64_t base, struct kda_kernel_id *id,
                                  struct kda_pe *pe, struct kda_error *err);
 /* Address of a named export, KDA_ABSENT if there is none. */
@@ -87,7 +125,16 @@ enum kda_status kda_pe_export(struct kda_kernel *kernel, uint64_t base, const st
 /* Finds root and base: fills info.dtb, dtb_source, la57, base, id, machine. */
 enum kda_status kda_find_kernel(struct kda_kernel *kernel, struct kda_error *err);
 
+/* Changes from a process's root to the System process's, once symbols tell where that is. */
+void kda_adopt_system_root(struct kda_kernel *kernel);
+
 /* Facts that need symbols: debugger block, build number, processors. Never fails. */
 void kda_kernel_facts(struct kda_kernel *kernel);
+
+/* Reads of one qword, for facts that may be missing; false for va 0. */
+bool kda_read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret);
+
+/* The debugger block from the places that cost nothing: header, and symbols once they are there. */
+void kda_kdbg_facts(struct kda_kernel *kernel);
 
 #endif

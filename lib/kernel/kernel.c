@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-#define KERNEL_ARENA_LIMIT ((size_t)256 << 20)
+#define KERNEL_ARENA_LIMIT ((size_t)32 << 20)
 
 /* Fixed address of KUSER_SHARED_DATA in every address space. Source: ntddk.h,
  * KI_USER_SHARED_DATA; SystemTime (KSYSTEM_TIME: low, high1, high2) at 0x14 in all versions. */
@@ -49,7 +49,6 @@ static void facts_without_symbols(struct kda_kernel *kernel)
     const struct kda_image_info *image = kda_image_info(kernel->image);
     kernel->info.build = image->build;
     kernel->info.cpus = image->cpus;
-    kernel->info.kdbg_va = image->kd_debugger_data_block;
     read_system_time(kernel);
     struct kda_pe pe;
     uint64_t va;
@@ -58,20 +57,7 @@ static void facts_without_symbols(struct kda_kernel *kernel)
         read_build(kernel, va);
 }
 
-static uint64_t rotate_left(uint64_t x, unsigned by)
-{
-    by &= 63;
-    return by ? x << by | x >> (64 - by) : x;
-}
-
-static uint64_t swap_bytes(uint64_t x)
-{
-    uint8_t b[8];
-    kda_put_le64(b, x);
-    return kda_be64(b);
-}
-
-static bool read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret)
+bool kda_read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret)
 {
     uint8_t bytes[8];
     if (va == 0 || kda_read(kernel, va, bytes, sizeof(bytes), NULL) != KDA_OK)
@@ -80,56 +66,18 @@ static bool read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret)
     return true;
 }
 
-static bool is_kdbg(const struct kda_kernel *kernel, uint64_t tag, uint64_t base)
-{
-    return (uint32_t)tag == 0x4742444bu /* "KDBG" */ && base == kernel->info.base;
-}
-
-/* Source of the encoding: docs/kernel.md. The data decide, not the version. */
-static void read_kdbg(struct kda_kernel *kernel)
-{
-    struct kda_kernel_info *info = &kernel->info;
-    uint64_t va = kda_symbol_va(kernel, KDA_SYM_KdDebuggerDataBlock);
-    if (info->kdbg_va == 0)
-        info->kdbg_va = va;
-    uint64_t tag, base, never, always;
-    if (!read_u64(kernel, info->kdbg_va ? info->kdbg_va + 0x10 : 0, &tag) ||
-        !read_u64(kernel, info->kdbg_va + 0x18, &base)) {
-        info->kdbg_va = 0;
-        return;
-    }
-    if (is_kdbg(kernel, tag, base)) {
-        info->kdbg_decoded = true;
-        return;
-    }
-    uint64_t flag_va = kda_symbol_va(kernel, KDA_SYM_KdpDataBlockEncoded);
-    if (!read_u64(kernel, kda_symbol_va(kernel, KDA_SYM_KiWaitNever), &never) ||
-        !read_u64(kernel, kda_symbol_va(kernel, KDA_SYM_KiWaitAlways), &always) || flag_va == 0) {
-        info->kdbg_va = 0;
-        return;
-    }
-    uint64_t plain[2] = {tag, base};
-    for (unsigned i = 0; i < 2; i++)
-        plain[i] =
-            swap_bytes(rotate_left(plain[i] ^ never, (unsigned)(never & 0xff)) ^ flag_va) ^ always;
-    info->kdbg_encoded = is_kdbg(kernel, plain[0], plain[1]);
-    info->kdbg_decoded = info->kdbg_encoded;
-    if (!info->kdbg_encoded)
-        info->kdbg_va = 0; /* neither form: not a block */
-}
-
 void kda_kernel_facts(struct kda_kernel *kernel)
 {
     uint64_t cpus;
     if (kernel->info.build == 0)
         read_build(kernel, kda_symbol_va(kernel, KDA_SYM_NtBuildNumber));
     if (kernel->info.cpus == 0 &&
-        read_u64(kernel, kda_symbol_va(kernel, KDA_SYM_KeNumberProcessors), &cpus)) {
+        kda_read_u64(kernel, kda_symbol_va(kernel, KDA_SYM_KeNumberProcessors), &cpus)) {
         uint32_t count = (uint32_t)cpus;
         if (count >= 1 && count <= 2048)
             kernel->info.cpus = count;
     }
-    read_kdbg(kernel);
+    kda_kdbg_facts(kernel);
 }
 
 enum kda_status kda_kernel_open(struct kda_image *image, const struct kda_kernel_options *options,
@@ -150,9 +98,12 @@ enum kda_status kda_kernel_open(struct kda_image *image, const struct kda_kernel
     kda_arena_init(&kernel->arena, KERNEL_ARENA_LIMIT);
     kda_map_init(&kernel->process_by_va);
     kernel->cache = kda_calloc(1, sizeof(*kernel->cache));
+    if (kernel->cache)
+        kernel->cache->pages = kda_calloc(KDA_CACHE_PAGES, KDA_PAGE_SIZE);
+    kda_work_reset(kernel);
     kernel->tlb = kda_calloc(KDA_TLB_ENTRIES, sizeof(*kernel->tlb));
     enum kda_status status;
-    if (kernel->cache && kernel->tlb)
+    if (kernel->cache && kernel->cache->pages && kernel->tlb)
         status = kda_find_kernel(kernel, err);
     else
         status = kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory opening the kernel");
@@ -160,7 +111,9 @@ enum kda_status kda_kernel_open(struct kda_image *image, const struct kda_kernel
         kda_kernel_close(kernel);
         return status;
     }
+    kda_work_reset(kernel);
     facts_without_symbols(kernel);
+    kda_kdbg_facts(kernel);
     *ret = kernel;
     return KDA_OK;
 }
@@ -170,8 +123,7 @@ void kda_kernel_close(struct kda_kernel *kernel)
     if (!kernel)
         return;
     if (kernel->cache)
-        for (size_t i = 0; i < KDA_CACHE_PAGES / KDA_CACHE_CHUNK; i++)
-            kda_free(kernel->cache->chunks[i]);
+        kda_free(kernel->cache->pages);
     kda_free(kernel->cache);
     kda_free(kernel->tlb);
     kda_free(kernel->modules);
@@ -188,6 +140,11 @@ const struct kda_kernel_info *kda_kernel_info(const struct kda_kernel *kernel)
     return &kernel->info;
 }
 
+struct kda_image *kda_kernel_image(const struct kda_kernel *kernel)
+{
+    return kernel->image;
+}
+
 struct kda_gaps *kda_kernel_gaps(struct kda_kernel *kernel)
 {
     return &kernel->gaps;
@@ -202,6 +159,24 @@ enum kda_status kda_kernel_load_symbols(struct kda_kernel *kernel, struct kda_er
     if (status != KDA_OK)
         return status;
     kernel->layout = kda_symbols_layout(kernel->symbols);
+    kda_adopt_system_root(kernel);
+    kda_kernel_facts(kernel);
+    return KDA_OK;
+}
+
+enum kda_status kda_kernel_use_layout(struct kda_kernel *kernel, struct kda_symbols *symbols,
+                                      const uint8_t *cookie, struct kda_error *err)
+{
+    if (kernel->symbols) {
+        kda_symbols_free(symbols);
+        return kda_fail(err, KDA_USAGE, "kernel", "symbols are loaded already");
+    }
+    kernel->symbols = symbols;
+    kernel->layout = kda_symbols_layout(symbols);
+    if (cookie) {
+        kernel->cookie = *cookie;
+        kernel->cookie_read = true;
+    }
     kda_kernel_facts(kernel);
     return KDA_OK;
 }
@@ -214,6 +189,11 @@ const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel)
 const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel)
 {
     return kernel->layout;
+}
+
+bool kda_kernel_exhausted(const struct kda_kernel *kernel)
+{
+    return kernel->exhausted;
 }
 
 uint64_t kda_kernel_pages_touched(const struct kda_kernel *kernel)

@@ -13,6 +13,7 @@ struct ring {
     void *context;
     struct kda_map seen;
     size_t nodes;
+    bool no_memory;
 };
 
 /* One direction. `next_at` and `back_at` are the offsets of the link followed and of the link that
@@ -26,11 +27,12 @@ static enum kda_list_end run(struct ring *ring, unsigned next_at, unsigned back_
     if (*reason != KDA_OK)
         return KDA_LIST_BROKEN;
     uint64_t previous = ring->head, at = kda_le64(link + next_at);
+    uint64_t last = kda_le64(link + back_at);
     for (;;) {
         *broken_va = at;
         *reason = KDA_BAD_DATA;
-        if (at == ring->head)
-            return KDA_LIST_CLOSED;
+        if (at == ring->head) /* nodes cut off at the end are still named from there */
+            return last == previous ? KDA_LIST_CLOSED : KDA_LIST_MISMATCH;
         if (!kda_is_kernel_va(ring->kernel, at) || (at & 7) != 0) {
             *broken_va = previous;
             return KDA_LIST_BROKEN;
@@ -43,9 +45,17 @@ static enum kda_list_end run(struct ring *ring, unsigned next_at, unsigned back_
         enum kda_status status = kda_read(ring->kernel, at, link, sizeof(link), NULL);
         if (status == KDA_OK && kda_le64(link + back_at) != previous)
             return KDA_LIST_MISMATCH;
-        if (ring->nodes >= ring->max || !kda_map_put(&ring->seen, at, next_at)) {
+        if (status == KDA_UNMAPPED) { /* no page is missing: the link is wild */
+            *broken_va = previous;
+            return KDA_LIST_BROKEN;
+        }
+        if (ring->nodes >= ring->max || status == KDA_LIMIT) {
             *reason = KDA_LIMIT;
             return KDA_LIST_LIMIT;
+        }
+        if (!kda_map_put(&ring->seen, at, next_at)) {
+            ring->no_memory = true;
+            return KDA_LIST_STOPPED;
         }
         ring->nodes++;
         if (!ring->fn(ring->context, at, status == KDA_OK))
@@ -85,7 +95,7 @@ enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t m
         kda_gaps_add(&kernel->gaps, what, head, status, "the list head cannot be read");
         return status;
     }
-    struct ring ring = {kernel, head, max, fn, context, {0}, 0};
+    struct ring ring = {kernel, head, max, fn, context, {0}, 0, false};
     kda_map_init(&ring.seen);
     r.backward = KDA_LIST_CLOSED;
     r.forward = run(&ring, 0, 8, &r.broken_va[0], &r.reason[0]);
@@ -99,6 +109,8 @@ enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t m
     }
     r.nodes = ring.nodes;
     kda_map_deinit(&ring.seen);
+    if (ring.no_memory)
+        return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory walking a list");
     if (result)
         *result = r;
     return KDA_OK;

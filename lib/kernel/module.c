@@ -30,13 +30,17 @@ struct module_walk {
     enum kda_status status;
 };
 
-static const char *module_string(struct kda_kernel *kernel, uint64_t va, enum kda_field_id field)
+/* NULL when the build lacks the field, the string is empty or cannot be read; *why says which. */
+static const char *module_string(struct module_walk *walk, uint64_t va, enum kda_field_id field,
+                                 enum kda_status *why)
 {
     const char *text = NULL;
-    uint32_t offset = kda_field_offset(kernel, field);
-    if (offset == KDA_NONE || kda_read_string(kernel, va + offset, 1024, &text, NULL) != KDA_OK)
-        return NULL;
-    return text[0] ? text : NULL;
+    uint32_t offset = kda_field_offset(walk->kernel, field);
+    *why = offset == KDA_NONE ? KDA_NO_SYMBOL
+                              : kda_read_string(walk->kernel, va + offset, 1024, &text, NULL);
+    if (*why == KDA_NO_MEMORY)
+        walk->status = KDA_NO_MEMORY;
+    return *why == KDA_OK && text[0] ? text : NULL;
 }
 
 static bool add_module(void *context, uint64_t va, bool readable)
@@ -68,14 +72,16 @@ static bool add_module(void *context, uint64_t va, bool readable)
     module->base = base;
     module->size = (uint32_t)size;
     module->timestamp = (uint32_t)stamp;
-    module->path = module_string(kernel, va, walk->fields->full);
-    module->name = module_string(kernel, va, walk->fields->name);
-    if (!module->name) {
-        kda_gaps_add(&kernel->gaps, "module_name", va, KDA_PAGED_OUT,
-                     "the driver's name cannot be read");
+    enum kda_status path, name;
+    module->path = module_string(walk, va, walk->fields->full, &path);
+    module->name = module_string(walk, va, walk->fields->name, &name);
+    if (!module->name)
         module->name = "";
-    }
-    return true;
+    status = name != KDA_OK ? name : path == KDA_NO_SYMBOL ? KDA_OK : path;
+    if (status != KDA_OK)
+        kda_gaps_add(&kernel->gaps, "module_name", va, status, "the driver's %s cannot be read",
+                     name != KDA_OK ? "name" : "path");
+    return walk->status == KDA_OK;
 }
 
 static int by_base(const void *a, const void *b)
@@ -97,9 +103,13 @@ static enum kda_status read_modules(struct kda_kernel *kernel, struct kda_error 
     enum kda_status status =
         kda_list_walk(kernel, head, KDA_MAX_MODULES, "modules", add_module, &walk, NULL, err);
     if (walk.status != KDA_OK)
-        return kda_fail(err, walk.status, "kernel", "out of memory for the driver list");
-    if (status != KDA_OK && !kda_status_is_gap(status))
+        status = kda_fail(err, walk.status, "kernel", "out of memory for the driver list");
+    if (status == KDA_NO_MEMORY) { /* anything else has left its gap */
+        kernel->module_count = 0;
+        kda_free(kernel->modules);
+        kernel->modules = NULL;
         return status;
+    }
     if (kernel->module_count > 1)
         qsort(kernel->modules, kernel->module_count, sizeof(*kernel->modules), by_base);
     kernel->modules_read = true;

@@ -13,6 +13,10 @@
 #define PE_MAX_KERNEL_SIZE 0x8000000u
 #define PE_MAX_DEBUG_ENTRIES 32u
 #define PE_MAX_EXPORTS 65536u
+#define PE_SECTION_HEADER 40u
+#define SCN_DISCARDABLE 0x02000000u
+#define SCN_EXECUTE 0x20000000u
+#define SCN_WRITE 0x80000000u
 
 /* PDB names of kernels. Source: docs/symbols.md (ntkrla57 from 24H2 on five-level machines). */
 static const char *const kernel_pdbs[] = {"ntkrnlmp.pdb", "ntoskrnl.pdb", "ntkrla57.pdb",
@@ -41,6 +45,8 @@ enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda
     pe->timestamp = kda_le32(h + 8);
     pe->size = kda_le32(h + 24 + 56);
     pe->checksum = kda_le32(h + 24 + 64);
+    pe->section_count = kda_le16(h + 6);
+    pe->sections_rva = nt + 24 + kda_le16(h + 20);
     uint32_t directories = kda_le32(h + 24 + 108);
     const uint8_t *dir = h + 24 + 112;
     if (directories > 0) {
@@ -57,6 +63,35 @@ enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda
 static bool inside(const struct kda_pe *pe, uint32_t rva, uint32_t size)
 {
     return rva != 0 && rva < pe->size && size <= pe->size - rva;
+}
+
+enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,
+                                struct kda_section *ret, size_t *count, struct kda_error *err)
+{
+    size_t used = 0;
+    uint32_t total = pe->section_count < KDA_MAX_SECTIONS ? pe->section_count : KDA_MAX_SECTIONS;
+    for (uint32_t i = 0; i < total; i++) {
+        uint8_t h[PE_SECTION_HEADER];
+        enum kda_status status =
+            kda_read(kernel, base + pe->sections_rva + i * sizeof(h), h, sizeof(h), err);
+        if (status != KDA_OK)
+            return status;
+        uint32_t size = kda_le32(h + 8), rva = kda_le32(h + 12), flags = kda_le32(h + 36);
+        if (size == 0)
+            size = kda_le32(h + 16);
+        if (!inside(pe, rva, size))
+            continue;
+        struct kda_section *section = &ret[used++];
+        memset(section, 0, sizeof(*section));
+        memcpy(section->name, h, 8);
+        section->rva = rva;
+        section->size = size;
+        section->writable = (flags & SCN_WRITE) != 0;
+        section->executable = (flags & SCN_EXECUTE) != 0;
+        section->discardable = (flags & SCN_DISCARDABLE) != 0;
+    }
+    *count = used;
+    return KDA_OK;
 }
 
 static bool kernel_pdb_name(const char *name)

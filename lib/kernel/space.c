@@ -18,7 +18,7 @@
 
 static uint8_t *slot_page(struct kda_cache *cache, uint32_t slot)
 {
-    return cache->chunks[slot / KDA_CACHE_CHUNK] + (size_t)(slot % KDA_CACHE_CHUNK) * KDA_PAGE_SIZE;
+    return cache->pages + (size_t)slot * KDA_PAGE_SIZE;
 }
 
 static uint32_t bucket_of(uint64_t pfn)
@@ -35,25 +35,36 @@ static void unchain(struct kda_cache *cache, uint32_t slot)
 }
 
 /* A free slot: a new one until the cap, then the first that was not used since the hand passed. */
-static enum kda_status take_slot(struct kda_cache *cache, uint32_t *ret)
+static uint32_t take_slot(struct kda_cache *cache)
 {
-    if (cache->count < KDA_CACHE_PAGES) {
-        uint32_t slot = cache->count;
-        uint8_t **chunk = &cache->chunks[slot / KDA_CACHE_CHUNK];
-        if (!*chunk)
-            *chunk = kda_calloc(KDA_CACHE_CHUNK, KDA_PAGE_SIZE);
-        if (!*chunk)
-            return KDA_NO_MEMORY;
-        *ret = slot;
-        return KDA_OK;
-    }
+    if (cache->count < KDA_CACHE_PAGES)
+        return cache->count;
     while (cache->used[cache->hand]) {
         cache->used[cache->hand] = 0;
         cache->hand = (cache->hand + 1) % KDA_CACHE_PAGES;
     }
-    *ret = cache->hand;
+    uint32_t slot = cache->hand;
     cache->hand = (cache->hand + 1) % KDA_CACHE_PAGES;
-    return KDA_OK;
+    return slot;
+}
+
+void kda_work_reset(struct kda_kernel *kernel)
+{
+    uint64_t pages = kda_image_info(kernel->image)->page_count;
+    uint64_t most = (KDA_WORK_MAX - KDA_WORK_BASE) / KDA_WORK_PER_PAGE;
+    kernel->work = KDA_WORK_BASE + (pages < most ? pages : most) * KDA_WORK_PER_PAGE;
+    kernel->exhausted = false;
+}
+
+bool kda_work_spend(struct kda_kernel *kernel, uint64_t units)
+{
+    if (kernel->work >= units) {
+        kernel->work -= units;
+        return true;
+    }
+    kernel->work = 0;
+    kernel->exhausted = true;
+    return false;
 }
 
 enum kda_status kda_space_page(struct kda_kernel *kernel, uint64_t pfn, const uint8_t **page,
@@ -68,9 +79,8 @@ enum kda_status kda_space_page(struct kda_kernel *kernel, uint64_t pfn, const ui
             return KDA_OK;
         }
     }
-    uint32_t slot;
-    if (take_slot(cache, &slot) != KDA_OK)
-        return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory for the page cache");
+    uint32_t slot = take_slot(cache);
+    (void)kda_work_spend(kernel, KDA_WORK_PER_MISS); /* kda_read_in stops when nothing is left */
     bool fresh = slot == cache->count;
     if (!fresh && cache->pfn[slot] != UINT64_MAX)
         unchain(cache, slot);
@@ -221,13 +231,18 @@ enum kda_status kda_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t va
     if (size != 0 && va > UINT64_MAX - (size - 1))
         return kda_fail_at(err, KDA_UNMAPPED, "kernel", va, "0x%016llx + 0x%zx wraps around",
                            (unsigned long long)va, size);
+    if (!kda_work_spend(kernel, 1 + size / KDA_WORK_BYTES))
+        return kda_fail_at(err, KDA_LIMIT, "kernel", va,
+                           "reading stopped: this image leads round and round");
     while (size > 0) {
         size_t in_page = KDA_PAGE_SIZE - (size_t)(va & KDA_PAGE_MASK);
         size_t chunk = size < in_page ? size : in_page;
         uint64_t pa;
         enum kda_status status = kda_translate(kernel, dtb, va, &pa, err);
-        if (status != KDA_OK)
+        if (status != KDA_OK) {
+            (void)kda_work_spend(kernel, KDA_WORK_PER_FAILURE);
             return status;
+        }
         const uint8_t *page;
         status = kda_space_page(kernel, pa / KDA_PAGE_SIZE, &page, NULL);
         if (status == KDA_ABSENT)

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "columns_log.h"
+
 enum {
     R = KDA_COLUMN_RIGHT,
     C = KDA_COLUMN_CSV_ONLY,
@@ -33,6 +35,7 @@ static const struct kda_column info_columns[] = {
     {"max_pa", "Memory ends at", O, NULL, NULL},
     {"dump_type", "Dump type", O, NULL, NULL},
     {"version", "Windows version", O, NULL, NULL},
+    {"build_known", "In the table", O, NULL, NULL},
     {"build", "Build", O, NULL, NULL},
     {"machine", "Machine", O, NULL, NULL},
     {"cpus", "CPUs", O, NULL, NULL},
@@ -48,6 +51,8 @@ static const struct kda_column info_columns[] = {
     {"pe_timestamp", "PE time stamp", O, NULL, NULL},
     {"pe_size", "PE image size", O, NULL, NULL},
     {"kdbg", "Debugger block", O, NULL, NULL},
+    {"kdbg_size", "Debugger block size", O | C, NULL, NULL},
+    {"kdbg_source", "Debugger block by", O, NULL, NULL},
     {"kdbg_state", "Debugger block is", O, NULL, NULL},
     {"kernel_missing", "No kernel", O, NULL, NULL},
     {"symbol_source", "Symbols", O, NULL, NULL},
@@ -68,6 +73,20 @@ static const struct kda_column info_columns[] = {
     {"warnings", "Warning", O | L, NULL, NULL},
     {"features", "Built in", 0, NULL, NULL},
     {"gap_count", "Gaps", 0, NULL, NULL},
+    {"fit.nearest", "Nearest layout", O, NULL, NULL},
+    {"fit.whole", "Fits as a whole", O, NULL, "yes|no"},
+    {"fit.layouts_left", "Layouts left", O, NULL, NULL},
+    {"fit.layouts_known", "of", S, NULL, NULL},
+    {"fit.score", "Score", O, NULL, NULL},
+    {"fit.checks_passed", "Checks passed", O, NULL, NULL},
+    {"fit.checks_failed", "Checks failed", O, NULL, NULL},
+    {"fit.fields_proven", "Fields proven", O, NULL, NULL},
+    {"fit.fields_fitted", "Fields fitted", O, NULL, NULL},
+    {"fit.fields_absent", "Fields left out", O, NULL, NULL},
+    {"fit.anchors_disagree", "Anchors disagree", O, NULL, "yes|no"},
+    {"fit.anchors", "Anchors", O | L, "{name}:{verdict}:{refused}", "{name} {verdict}"},
+    {"fit.proven", "Proven", O | V | L, NULL, NULL},
+    {"fit.fitted", "Fitted", O | V | L, NULL, NULL},
 };
 
 static const struct kda_column session_columns[] = {
@@ -181,6 +200,26 @@ static const struct kda_column format_columns[] = {
     {"advice", "Advice", O, NULL, NULL},
 };
 
+static const struct kda_column profile_columns[] = {
+    {"row", "", C, NULL, NULL},
+    {"source", "Source", 0, NULL, NULL},
+    {"version", "Version", O, NULL, NULL},
+    {"pdb_name", "PDB", O, NULL, NULL},
+    {"pdb_guid", "PDB GUID", O, NULL, NULL},
+    {"pdb_age", "PDB age", R | O, NULL, NULL},
+    {"pe_timestamp", "PE time stamp", R | O, NULL, NULL},
+    {"pe_size", "PE size", R | O, NULL, NULL},
+    {"builds", "Builds", R | O, NULL, NULL},
+    {"complete_builds", "Complete", R | O, NULL, NULL},
+    {"symbols_found", "Globals", R | O, NULL, NULL},
+    {"symbols_total", "Globals total", C, NULL, NULL},
+    {"fields_found", "Fields", R | O, NULL, NULL},
+    {"fields_total", "Fields total", C, NULL, NULL},
+    {"written", "Written", O, NULL, NULL},
+    {"origin", "File", O, NULL, NULL},
+    {"problem", "Problem", O, NULL, NULL},
+};
+
 static const struct kda_column gap_columns[] = {
     {"row", "", C, NULL, NULL},
     {"what", "Gap", 0, NULL, NULL},
@@ -192,7 +231,7 @@ static const struct kda_column gap_columns[] = {
 
 #define TABLE(t, v)                                                                                \
     {                                                                                              \
-        t, sizeof(t) / sizeof((t)[0]), v                                                           \
+        t, sizeof(t) / sizeof((t)[0]), v, false                                                    \
     }
 static const struct kda_columns tables[KDA_ROW_KINDS] = {
     [KDA_ROW_INFO] = TABLE(info_columns, true),
@@ -202,12 +241,26 @@ static const struct kda_columns tables[KDA_ROW_KINDS] = {
     [KDA_ROW_PROCESS] = TABLE(process_columns, false),
     [KDA_ROW_SYMBOLS] = TABLE(symbols_columns, true),
     [KDA_ROW_FORMAT] = TABLE(format_columns, false),
+    [KDA_ROW_PROFILE] = TABLE(profile_columns, false),
     [KDA_ROW_GAP] = TABLE(gap_columns, false),
 };
 
 const struct kda_columns *kda_columns_of(enum kda_row_kind kind)
 {
-    return &tables[kind];
+    switch (kind) {
+    case KDA_ROW_EVENT:
+        return &kda_event_columns;
+    case KDA_ROW_LOG:
+        return &kda_log_columns;
+    case KDA_ROW_ACCOUNT:
+        return &kda_account_columns;
+    case KDA_ROW_FINDING:
+        return &kda_finding_columns;
+    case KDA_ROW_COUNT:
+        return &kda_count_columns;
+    default:
+        return &tables[kind];
+    }
 }
 
 static void add_scalar(const struct kda_token *token, const struct kda_column *column,

@@ -19,10 +19,13 @@ static void put_field(struct kda_report *report, const char *text, size_t size, 
         kda_out(report, "\"", 1);
     if (formula)
         kda_out(report, "'", 1);
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] == '"')
+    for (size_t i = 0; i < size;) {
+        const char *inner = quote ? memchr(text + i, '"', size - i) : NULL;
+        size_t run = inner ? (size_t)(inner - text) + 1 - i : size - i;
+        kda_out(report, text + i, run);
+        if (inner)
             kda_out(report, "\"", 1);
-        kda_out(report, text + i, 1);
+        i += run;
     }
     if (quote)
         kda_out(report, "\"", 1);
@@ -60,8 +63,10 @@ static void row_csv(struct kda_report *report, const struct kda_row *row)
             kda_out(report, ",", 1);
         first = false;
         cell.size = 0;
-        kda_cell(row, column, false, &cell);
         const struct kda_token *token = kda_row_find(row, column->path);
+        if (!token)
+            continue;
+        kda_cell(row, column, false, &cell);
         bool is_number = token && (token->type == KDA_TOKEN_INT || token->type == KDA_TOKEN_UINT);
         put_field(report, cell.bytes, cell.size, !is_number);
     }

@@ -245,7 +245,10 @@ static void put_silo_sessions(struct kda_map *map, const struct kda_etw_silo *si
         consumers += sessions[i]->consumer_count;
     }
     for (size_t i = 0; i < map->provider_count; i++)
-        providers += map->providers[i]->silo == silo;
+        providers += map->providers[i]->silo == silo &&
+                     kda_selects_provider(map->selection, map->providers[i]);
+    if (shown == 0 && map->selection && map->selection->sessions)
+        return; /* the session asked for is in another silo */
     put_silo(map, silo, shown, consumers, providers);
     uint64_t *printed = &map->report->counts[KDA_ROW_SESSION];
     uint64_t limit = map->report->options.limit;

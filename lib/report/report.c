@@ -19,7 +19,9 @@ static const struct kda_report_ops *const formats[] = {
 static const char *const kind_names[KDA_ROW_KINDS] = {
     [KDA_ROW_INFO] = "info",         [KDA_ROW_SESSION] = "session", [KDA_ROW_CONSUMER] = "consumer",
     [KDA_ROW_PROVIDER] = "provider", [KDA_ROW_PROCESS] = "process", [KDA_ROW_SYMBOLS] = "symbols",
-    [KDA_ROW_FORMAT] = "format",     [KDA_ROW_GAP] = "gap",
+    [KDA_ROW_FORMAT] = "format",     [KDA_ROW_PROFILE] = "profile", [KDA_ROW_EVENT] = "event",
+    [KDA_ROW_LOG] = "log",           [KDA_ROW_ACCOUNT] = "account", [KDA_ROW_FINDING] = "finding",
+    [KDA_ROW_COUNT] = "count",       [KDA_ROW_GAP] = "gap",
 };
 
 const char *kda_row_kind_name(enum kda_row_kind kind)
@@ -78,6 +80,13 @@ enum kda_status kda_report_close(struct kda_report *report, struct kda_error *er
     return KDA_OK;
 }
 
+void kda_report_flush(struct kda_report *report)
+{
+    if (report->ops->flush)
+        report->ops->flush(report);
+    flush(report);
+}
+
 void kda_report_fail(struct kda_report *report, enum kda_status status)
 {
     if (report->status == KDA_OK)
@@ -134,22 +143,36 @@ bool kda_report_wants(struct kda_report *report)
            (!report->options.grep || kda_row_contains(&report->row, report->options.grep));
 }
 
+bool kda_report_admit(struct kda_report *report, enum kda_row_kind kind)
+{
+    uint64_t limit = kind == KDA_ROW_GAP ? 0 : report->options.limit;
+    if (limit && report->counts[kind] >= limit) {
+        report->skipped++;
+        return false;
+    }
+    report->counts[kind]++;
+    return true;
+}
+
+static bool is_model(enum kda_row_kind kind)
+{
+    return kind == KDA_ROW_SESSION || kind == KDA_ROW_CONSUMER || kind == KDA_ROW_PROVIDER ||
+           kind == KDA_ROW_PROCESS;
+}
+
 void kda_report_emit(struct kda_report *report)
 {
     const struct kda_row *row = &report->row;
+    if (report->options.fitted && is_model(row->kind))
+        kda_put_text(&report->row, "layout", "fitted");
     bool wanted = kda_report_wants(report);
     if (report->status != KDA_OK)
         return;
     /* What is missing is never filtered away: an answer that looks complete would be a lie. */
-    if (row->kind != KDA_ROW_GAP) {
-        if (!wanted)
-            return;
-        if (report->options.limit && report->counts[row->kind] >= report->options.limit) {
-            report->skipped++;
-            return;
-        }
-    }
-    report->counts[row->kind]++;
+    if (row->kind != KDA_ROW_GAP && !wanted)
+        return;
+    if (!kda_report_admit(report, row->kind))
+        return;
     report->ops->row(report, row);
     report->started = true;
     report->last = row->kind;

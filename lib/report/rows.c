@@ -127,7 +127,7 @@ void kda_build_consumer(struct kda_row *row, const struct kda_etw_consumer *c)
         kda_put_uint(row, "session_id", c->session->id);
     else if (c->has_session_id)
         kda_put_uint(row, "session_id", c->session_id);
-    if (c->session && HAS(c->session, NAME))
+    if (c->session && !c->unnamed && HAS(c->session, NAME))
         kda_put_text(row, "session", c->session->name);
     if (c->has_pid)
         kda_put_uint(row, "pid", c->pid);
@@ -161,7 +161,7 @@ static void put_enables(struct kda_row *row, const struct kda_etw_provider *p)
         kda_put_uint(row, "slot", i);
         kda_put_bool(row, "enabled", e->enabled != 0);
         kda_put_uint(row, "session_id", e->session ? e->session->id : e->logger_id);
-        if (e->session && HAS(e->session, NAME))
+        if (e->session && !e->unnamed && HAS(e->session, NAME))
             kda_put_text(row, "session", e->session->name);
         kda_put_uint(row, "level", e->level);
         kda_put_hex(row, "match_any", e->match_any);

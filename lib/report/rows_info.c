@@ -4,12 +4,27 @@
 #include "writer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "text.h"
 
 static const char *const dtb_sources[] = {
-    [KDA_DTB_OPTION] = "option",     [KDA_DTB_HEADER] = "header", [KDA_DTB_CPU] = "cpu",
-    [KDA_DTB_LOW_STUB] = "low_stub", [KDA_DTB_SCAN] = "scan",
+    [KDA_DTB_OPTION] = "option", [KDA_DTB_HEADER] = "header",
+    [KDA_DTB_CPU] = "cpu",       [KDA_DTB_LOW_STUB] = "low_stub",
+    [KDA_DTB_SCAN] = "scan",     [KDA_DTB_SYSTEM] = "system_process",
+};
+
+static const char *const kdbg_sources[] = {
+    [KDA_KDBG_NOT_FOUND] = NULL,  [KDA_KDBG_HEADER] = "header",
+    [KDA_KDBG_SYMBOL] = "symbol", [KDA_KDBG_VERSION] = "version_block",
+    [KDA_KDBG_LIST] = "list",     [KDA_KDBG_CONTENT] = "content",
+};
+
+static const char *const kdbg_forms[] = {
+    [KDA_KDBG_UNKNOWN] = NULL,
+    [KDA_KDBG_PLAIN] = "plain",
+    [KDA_KDBG_KEYS] = "decoded",
+    [KDA_KDBG_KEYLESS] = "decoded_without_keys",
 };
 
 static void put_nonzero(struct kda_row *row, const char *key, uint64_t value)
@@ -83,6 +98,41 @@ static const char *version_text(uint32_t build, char out[VERSION_TEXT])
     return out;
 }
 
+/* A driver of a triage dump that starts where the kernel starts is the kernel: its PE identity. */
+static bool triage_id(const struct kda_image_info *image, struct kda_kernel_id *id)
+{
+    for (size_t i = 0; i < image->driver_count; i++) {
+        const struct kda_image_driver *driver = &image->drivers[i];
+        if (image->kernel_base == 0 || driver->base != image->kernel_base)
+            continue;
+        memset(id, 0, sizeof(*id));
+        id->has_pe = true;
+        id->pe_timestamp = driver->timestamp;
+        id->pe_size = driver->size;
+        return true;
+    }
+    return false;
+}
+
+/* Without symbols: does the built-in table know the build, and what does it lack? */
+static bool put_known_build(struct kda_row *row, const struct kda_report_facts *facts)
+{
+    struct kda_kernel_id id;
+    struct kda_profile_info known;
+    if (facts->kernel)
+        id = facts->kernel->id;
+    else if (!triage_id(facts->image, &id))
+        return false;
+    if (!kda_profile_identify(&id, &known))
+        return false;
+    kda_put_text(row, "version", known.version);
+    kda_put_text(row, "build_known",
+                 known.has_layout && known.has_rvas ? "layout and globals known"
+                 : known.has_layout                 ? "layout known, globals not"
+                                                    : "some globals known, layout not");
+    return true;
+}
+
 /* Kernel facts where a kernel was found, else what the file's header says. `scratch` lives until
  * the row is emitted. */
 static void put_machine_facts(struct kda_row *row, const struct kda_report_facts *facts,
@@ -93,7 +143,7 @@ static void put_machine_facts(struct kda_row *row, const struct kda_report_facts
     uint32_t build = kernel && kernel->build ? kernel->build : image->build;
     if (facts->symbols && facts->symbols->version)
         kda_put_text(row, "version", facts->symbols->version);
-    else
+    else if (facts->symbols || !put_known_build(row, facts))
         kda_put_text(row, "version", version_text(build, scratch));
     put_nonzero(row, "build", build);
     put_machine(row, kernel && kernel->machine ? kernel->machine : image->machine);
@@ -118,23 +168,9 @@ static void put_kernel(struct kda_row *row, const struct kda_kernel_info *kernel
     put_kernel_id(row, &kernel->id);
     if (kernel->kdbg_va) {
         kda_put_hex(row, "kdbg", kernel->kdbg_va);
-        kda_put_text(row, "kdbg_state",
-                     !kernel->kdbg_encoded  ? "plain"
-                     : kernel->kdbg_decoded ? "decoded"
-                                            : "encoded");
-    }
-}
-
-/* A driver of a triage dump that starts where the kernel starts is the kernel: its PE identity. */
-static void put_triage_id(struct kda_row *row, const struct kda_image_info *image)
-{
-    for (size_t i = 0; i < image->driver_count; i++) {
-        const struct kda_image_driver *driver = &image->drivers[i];
-        if (image->kernel_base == 0 || driver->base != image->kernel_base)
-            continue;
-        kda_put_hex(row, "pe_timestamp", driver->timestamp);
-        kda_put_uint(row, "pe_size", driver->size);
-        return;
+        kda_put_text(row, "kdbg_state", kdbg_forms[kernel->kdbg_form]);
+        kda_put_uint(row, "kdbg_size", kernel->kdbg_size);
+        kda_put_text(row, "kdbg_source", kdbg_sources[kernel->kdbg_source]);
     }
 }
 
@@ -178,16 +214,66 @@ static void put_bugcheck(struct kda_row *row, const struct kda_image_info *image
     kda_put_end(row);
 }
 
+static void put_field_names(struct kda_row *row, const char *key, const struct kda_fit *fit,
+                            enum kda_fit_state state)
+{
+    kda_put_array(row, key);
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (kda_fit_field_state(fit, (enum kda_field_id)i) == state)
+            kda_put_text(row, NULL, kda_field_name((enum kda_field_id)i));
+    kda_put_end(row);
+}
+
+static void put_anchors(struct kda_row *row, const struct kda_fit_info *info)
+{
+    kda_put_array(row, "anchors");
+    for (size_t i = 0; i < KDA_ANCHOR_COUNT; i++) {
+        const struct kda_fit_anchor_info *anchor = &info->anchor[i];
+        kda_put_object(row, NULL);
+        kda_put_text(row, "name", kda_fit_anchor_name((enum kda_fit_anchor)i));
+        kda_put_text(row, "verdict", kda_fit_verdict_name(anchor->verdict));
+        kda_put_address(row, "state", anchor->state);
+        kda_put_uint(row, "refused", anchor->refused);
+        kda_put_end(row);
+    }
+    kda_put_end(row);
+}
+
+/* How the layout was worked out and how well it holds. */
+static void put_fit(struct kda_row *row, const struct kda_fit *fit)
+{
+    const struct kda_fit_info *info = kda_fit_info(fit);
+    uint64_t checks = (uint64_t)info->passed + info->failed;
+    kda_put_text(row, "layout", "fitted");
+    kda_put_object(row, "fit");
+    kda_put_text(row, "nearest", info->nearest);
+    kda_put_bool(row, "whole", info->whole);
+    kda_put_uint(row, "layouts_known", info->layouts);
+    kda_put_uint(row, "layouts_left", info->left);
+    kda_put_uint(row, "score", checks ? info->passed * (uint64_t)100 / checks : 0);
+    kda_put_uint(row, "checks_passed", info->passed);
+    kda_put_uint(row, "checks_failed", info->failed);
+    kda_put_uint(row, "fields_proven", info->proven);
+    kda_put_uint(row, "fields_fitted", info->fitted);
+    kda_put_uint(row, "fields_absent", info->absent);
+    kda_put_bool(row, "anchors_disagree", info->disagreement);
+    put_anchors(row, info);
+    put_field_names(row, "proven", fit, KDA_FIT_PROVEN);
+    put_field_names(row, "fitted", fit, KDA_FIT_FITTED);
+    kda_put_end(row);
+}
+
 void kda_report_info(struct kda_report *report, const struct kda_report_facts *facts)
 {
     char scratch[VERSION_TEXT];
+    struct kda_kernel_id triage;
     struct kda_row *row = kda_report_row(report, KDA_ROW_INFO);
     put_image(row, facts->image);
     put_machine_facts(row, facts, scratch);
     if (facts->kernel)
         put_kernel(row, facts->kernel);
-    else
-        put_triage_id(row, facts->image);
+    else if (triage_id(facts->image, &triage))
+        put_kernel_id(row, &triage);
     kda_put_text(row, "kernel_missing", facts->kernel_missing);
     if (facts->symbols) {
         kda_put_text(row, "symbol_source", facts->symbols->source);
@@ -210,6 +296,8 @@ void kda_report_info(struct kda_report *report, const struct kda_report_facts *f
         kda_put_text(row, NULL, "download");
     kda_put_end(row);
     kda_put_uint(row, "gap_count", facts->gaps);
+    if (facts->fit)
+        put_fit(row, facts->fit);
     kda_report_emit(report);
 }
 
@@ -249,6 +337,44 @@ void kda_report_symbols(struct kda_report *report, const struct kda_report_symbo
     }
     kda_put_text(row, "fetched", symbols->fetched);
     kda_put_text(row, "missing", symbols->missing);
+    kda_report_emit(report);
+}
+
+void kda_report_builtin_profiles(struct kda_report *report)
+{
+    size_t count = kda_profile_count(), complete = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct kda_profile_info info;
+        kda_profile_get(i, &info);
+        complete += info.has_layout && info.has_rvas;
+    }
+    struct kda_row *row = kda_report_row(report, KDA_ROW_PROFILE);
+    kda_put_text(row, "source", "built-in");
+    kda_put_uint(row, "builds", count);
+    kda_put_uint(row, "complete_builds", complete);
+    kda_report_emit(report);
+}
+
+void kda_report_own_profile(struct kda_report *report, const struct kda_own_profile *profile)
+{
+    const struct kda_layout *layout = profile->layout;
+    struct kda_symbols_info counts = {.symbols_total = KDA_SYM_COUNT,
+                                      .fields_total = KDA_FIELD_COUNT};
+    struct kda_row *row = kda_report_row(report, KDA_ROW_PROFILE);
+    kda_put_text(row, "source", layout ? profile->source : "unusable");
+    if (layout) {
+        for (size_t i = 0; i < KDA_SYM_COUNT; i++)
+            counts.symbols_found += layout->rva[i] != KDA_NONE;
+        for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+            counts.fields_found += layout->field[i].offset != KDA_NONE;
+        kda_put_text(row, "version", profile->version);
+        put_kernel_id(row, &profile->id);
+        put_symbol_counts(row, &counts);
+    }
+    if (profile->time_100ns)
+        kda_put_time(row, "written", profile->time_100ns);
+    kda_put_text(row, "origin", profile->path);
+    kda_put_text(row, "problem", profile->problem);
     kda_report_emit(report);
 }
 

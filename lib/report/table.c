@@ -9,14 +9,17 @@
 
 #include "alloc.h"
 
-#define COLUMNS_MAX 48u
+#define COLUMNS_MAX 64u
 /* A cell wider than this sticks out instead of pushing every other row to the right, so that one
  * hostile name costs one ugly line and no memory. */
 #define PAD_MAX 48u
+/* Rows of a streaming kind (events) go out in blocks, each as wide as the widest so far. */
+#define STREAM_ROWS 256u
 
 struct kda_table {
     struct kda_text cells; /* NUL-terminated cells, row by row */
     size_t rows;
+    bool headed; /* the heading of a streaming kind is written */
     enum kda_row_kind kind;
     size_t width[COLUMNS_MAX];
     bool any[COLUMNS_MAX];     /* a cell with text */
@@ -27,6 +30,8 @@ static bool shown(const struct kda_report *report, const struct kda_column *colu
 {
     const struct kda_table *table = report->table;
     if (column->flags & KDA_COLUMN_CSV_ONLY)
+        return false;
+    if ((column->flags & KDA_COLUMN_VERBOSE) && !report->options.verbose)
         return false;
     if ((column->flags & KDA_COLUMN_HIDE_HOST) && !table->foreign[i])
         return false;
@@ -56,7 +61,7 @@ static void put_lines(struct kda_report *report, const struct kda_columns *colum
     struct kda_table *table = report->table;
     struct kda_text line = {0};
     const char *cell = table->cells.bytes;
-    for (size_t r = 0; r <= table->rows; r++) {
+    for (size_t r = table->headed ? 1 : 0; r <= table->rows; r++) {
         bool first = true;
         line.size = 0;
         for (size_t i = 0; i < columns->count; i++) {
@@ -94,6 +99,9 @@ static void flush_table(struct kda_report *report)
         put_lines(report, columns);
     table->cells.size = 0;
     table->rows = 0;
+    table->headed = columns->stream;
+    if (columns->stream)
+        return;
     memset(table->width, 0, sizeof(table->width));
     memset(table->any, 0, sizeof(table->any));
     memset(table->foreign, 0, sizeof(table->foreign));
@@ -107,7 +115,9 @@ static void put_named(struct kda_report *report, const char *name, struct kda_te
     add_cell(&line, name, NAME_WIDTH, false, true);
     kda_text_adds(&line, " ");
     kda_text_add(&line, value->bytes ? value->bytes : "", value->size);
-    kda_out_line(report, line.bytes ? line.bytes : "", line.size, KDA_STYLE_NONE);
+    /* Never cut: these lines hold the paths and reasons that the reader has to act on. */
+    kda_out(report, line.bytes ? line.bytes : "", line.size);
+    kda_out(report, "\n", 1);
     if (line.failed || value->failed)
         kda_report_fail(report, KDA_NO_MEMORY);
     kda_text_deinit(&line);
@@ -180,6 +190,10 @@ static void row_text(struct kda_report *report, const struct kda_row *row)
     struct kda_table *table = report->table;
     if (report->started && report->last != row->kind) {
         flush_table(report);
+        memset(table->width, 0, sizeof(table->width));
+        memset(table->any, 0, sizeof(table->any));
+        memset(table->foreign, 0, sizeof(table->foreign));
+        table->headed = false;
         kda_out(report, "\n", 1);
     }
     if (kda_columns_of(row->kind)->vertical) {
@@ -188,6 +202,14 @@ static void row_text(struct kda_report *report, const struct kda_row *row)
     }
     table->kind = row->kind;
     keep_row(table, row);
+    if (kda_columns_of(row->kind)->stream && table->rows >= STREAM_ROWS)
+        flush_table(report);
+}
+
+static void flush_text(struct kda_report *report)
+{
+    if (report->table && report->table->rows > 0 && kda_columns_of(report->table->kind)->stream)
+        flush_table(report);
 }
 
 static void end_text(struct kda_report *report)
@@ -204,4 +226,5 @@ const struct kda_report_ops kda_report_text = {
     .begin = begin_text,
     .row = row_text,
     .end = end_text,
+    .flush = flush_text,
 };

@@ -87,6 +87,7 @@ struct kda_columns {
     const struct kda_column *items;
     size_t count;
     bool vertical; /* text: one "Name: value" line per cell */
+    bool stream;   /* text: rows do not wait for the last of their kind */
 };
 
 const struct kda_columns *kda_columns_of(enum kda_row_kind kind);
@@ -103,6 +104,8 @@ void kda_cell_item(const struct kda_row *row, const struct kda_token *item,
 /* Starts the report's row; kda_report_emit applies grep and limit and writes it. */
 struct kda_row *kda_report_row(struct kda_report *report, enum kda_row_kind kind);
 void kda_report_emit(struct kda_report *report);
+/* After kda_report_wants: counts the row, or counts it as kept back by the limit. */
+bool kda_report_admit(struct kda_report *report, enum kda_row_kind kind);
 /* Does grep let the row through? Fails the report if the row could not be built. */
 bool kda_report_wants(struct kda_report *report);
 

@@ -4,7 +4,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
 #include <string.h>
 
 #include "alloc.h"
@@ -28,7 +27,7 @@ static la_ssize_t read_chunk(struct archive *archive, void *context, const void 
         return 0;
     if (kda_file_read_at(source->file, source->pos, source->chunk, size, &source->error) !=
         KDA_OK) {
-        archive_set_error(archive, EIO, "%s", source->error.text);
+        archive_set_error(archive, -1, "%s", source->error.text);
         return ARCHIVE_FATAL;
     }
     source->pos += size;

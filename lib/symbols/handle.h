@@ -9,6 +9,7 @@ struct kda_symbols {
     struct kda_symbols_info info;
     char *origin;     /* owned, or NULL when info.origin is constant */
     char version[24]; /* "" = unknown */
+    char note[320];   /* "" = none */
 };
 
 struct kda_file;

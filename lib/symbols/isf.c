@@ -18,6 +18,7 @@
 #include "json_scan.h"
 #include "lookup.h"
 #include "pdb.h"
+#include "store.h"
 #include "text.h"
 
 #define MAX_TYPES ((size_t)1 << 20)
@@ -117,7 +118,7 @@ static const struct entry *find(const struct index *index, const char *name)
     return NULL;
 }
 
-static enum kda_status check_identity(const struct isf *isf, const struct kda_kernel_id *id)
+static enum kda_status read_identity(const struct isf *isf, struct kda_kernel_id *ret)
 {
     enum kda_status status = KDA_OK;
     json_t *metadata = parse(isf, isf->metadata, &status);
@@ -125,13 +126,27 @@ static enum kda_status check_identity(const struct isf *isf, const struct kda_ke
         return status;
     json_t *pdb = json_object_get(json_object_get(metadata, "windows"), "pdb");
     const char *guid_text = json_string_value(json_object_get(pdb, "GUID"));
+    const char *name = json_string_value(json_object_get(pdb, "database"));
     json_int_t age = json_integer_value(json_object_get(pdb, "age"));
-    uint8_t guid[16];
-    if (!guid_text || !kda_guid_parse(guid_text, guid) || age < 0 || age > UINT32_MAX)
+    struct kda_kernel_id id = {.has_pdb = true};
+    bool named = name && kda_store_name_ok(name);
+    (void)snprintf(id.pdb_name, sizeof(id.pdb_name), "%s", named ? name : "ntkrnlmp.pdb");
+    if (!guid_text || !kda_guid_parse(guid_text, id.pdb_guid) || age < 0 || age > UINT32_MAX) {
         status = damaged(isf, "it does not say which PDB it was made from (metadata.windows.pdb)");
-    else
-        status = kda_check_identity(isf->file, guid, (uint32_t)age, id, isf->err);
+    } else {
+        id.pdb_age = (uint32_t)age;
+        *ret = id;
+    }
     json_decref(metadata);
+    return status;
+}
+
+static enum kda_status check_identity(const struct isf *isf, const struct kda_kernel_id *id)
+{
+    struct kda_kernel_id found;
+    enum kda_status status = read_identity(isf, &found);
+    if (status == KDA_OK)
+        status = kda_check_identity(isf->file, found.pdb_guid, found.pdb_age, id, isf->err);
     return status;
 }
 
@@ -238,12 +253,11 @@ static enum kda_status read_struct(const struct isf *isf, enum kda_struct_id id,
     const json_t *fields = json_object_get(json, "fields");
     if (number(json_object_get(json, "size"), &size) && size < KDA_NONE)
         ret->size[id] = (uint32_t)size;
-    size_t prefix = strlen(kda_struct_name(id)) + 1;
-    for (unsigned i = 0; i < KDA_FIELD_COUNT; i++) {
-        enum kda_field_id field = (enum kda_field_id)i;
-        if (kda_field_struct(field) != id)
-            continue;
-        const json_t *found = json_object_get(fields, kda_field_name(field) + prefix);
+    struct kda_lookup_fields own;
+    kda_lookup_fields(&own, id);
+    for (unsigned i = own.first; i < own.end; i++) {
+        const char *name = kda_field_name((enum kda_field_id)i) + own.prefix;
+        const json_t *found = json_object_get(fields, name);
         if (found)
             set_field(isf, found, &ret->field[i]);
     }
@@ -315,12 +329,37 @@ enum kda_status kda_isf_layout(struct kda_file *file, const struct kda_kernel_id
     return status;
 }
 
+enum kda_status kda_isf_identity(struct kda_file *file, struct kda_kernel_id *ret,
+                                 struct kda_error *err)
+{
+    char *text;
+    size_t size;
+    enum kda_status status = kda_isf_text(file, &text, &size, err);
+    if (status != KDA_OK)
+        return status;
+    struct isf isf = {.file = kda_file_name(file), .err = err};
+    status = split(&isf, (struct kda_json_slice){text, size});
+    if (status == KDA_OK)
+        status = read_identity(&isf, ret);
+    kda_free(text);
+    return status;
+}
+
 #else
 
 enum kda_status kda_isf_layout(struct kda_file *file, const struct kda_kernel_id *id,
                                struct kda_layout *ret, struct kda_error *err)
 {
     (void)id;
+    (void)ret;
+    return kda_fail(err, KDA_UNSUPPORTED, "symbols",
+                    "\"%s\": this build has no ISF reader (made without jansson and liblzma)",
+                    kda_file_name(file));
+}
+
+enum kda_status kda_isf_identity(struct kda_file *file, struct kda_kernel_id *ret,
+                                 struct kda_error *err)
+{
     (void)ret;
     return kda_fail(err, KDA_UNSUPPORTED, "symbols",
                     "\"%s\": this build has no ISF reader (made without jansson and liblzma)",

@@ -66,25 +66,24 @@ bool kda_lookup_find(const struct kda_lookup *lookup, const char *text, size_t s
     return false;
 }
 
-/* First and end of the fields of each structure: fields.h lists them grouped. */
-static void field_range(enum kda_struct_id type, unsigned *first, unsigned *end)
+/* fields.h lists fields grouped by structure. */
+void kda_lookup_fields(struct kda_lookup_fields *ret, enum kda_struct_id type)
 {
     unsigned i = 0;
     while (i < KDA_FIELD_COUNT && kda_field_struct((enum kda_field_id)i) != type)
         i++;
-    *first = i;
+    ret->first = i;
     while (i < KDA_FIELD_COUNT && kda_field_struct((enum kda_field_id)i) == type)
         i++;
-    *end = i;
+    ret->end = i;
+    ret->prefix = strlen(kda_struct_name(type)) + 1;
 }
 
-bool kda_lookup_field(enum kda_struct_id type, const char *text, size_t size, enum kda_field_id *id)
+bool kda_lookup_field(const struct kda_lookup_fields *fields, const char *text, size_t size,
+                      enum kda_field_id *id)
 {
-    unsigned first, end;
-    field_range(type, &first, &end);
-    size_t prefix = strlen(kda_struct_name(type)) + 1;
-    for (unsigned i = first; i < end; i++) {
-        if (same(kda_field_name((enum kda_field_id)i) + prefix, text, size)) {
+    for (unsigned i = fields->first; i < fields->end; i++) {
+        if (same(kda_field_name((enum kda_field_id)i) + fields->prefix, text, size)) {
             *id = (enum kda_field_id)i;
             return true;
         }

@@ -25,8 +25,15 @@ void kda_lookup_structs(struct kda_lookup *lookup);
 /* `text` need not end in NUL. */
 bool kda_lookup_find(const struct kda_lookup *lookup, const char *text, size_t size, unsigned *id);
 
-/* Field of a structure by its plain name. */
-bool kda_lookup_field(enum kda_struct_id type, const char *text, size_t size,
+/* The fields of one structure: ids first to end - 1. */
+struct kda_lookup_fields {
+    unsigned first, end;
+    size_t prefix; /* of the full name, before the field's own */
+};
+
+void kda_lookup_fields(struct kda_lookup_fields *ret, enum kda_struct_id type);
+/* Field by its plain name. */
+bool kda_lookup_field(const struct kda_lookup_fields *fields, const char *text, size_t size,
                       enum kda_field_id *id);
 
 uint32_t kda_name_hash(const char *text, size_t size);

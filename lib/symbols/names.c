@@ -1,6 +1,4 @@
 /* Names and small helpers over the id lists of kda/fields.h. */
-#include <stdio.h>
-
 #include "handle.h"
 
 #define KDA_X(id) #id,
@@ -75,28 +73,4 @@ void kda_field_set_bits(struct kda_field *field, uint64_t offset, unsigned bit, 
     if (offset >= KDA_NONE || unit == 0)
         return;
     *field = (struct kda_field){(uint32_t)offset, unit, (uint8_t)bit, (uint8_t)bits};
-}
-
-void kda_guid_key(const uint8_t guid[16], char out[33])
-{
-    static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    static const char digits[] = "0123456789ABCDEF";
-    for (size_t i = 0; i < 16; i++) {
-        out[i * 2] = digits[guid[order[i]] >> 4];
-        out[i * 2 + 1] = digits[guid[order[i]] & 15];
-    }
-    out[32] = '\0';
-}
-
-void kda_key_text(const uint8_t guid[16], uint32_t age, char out[KDA_KEY_TEXT])
-{
-    kda_guid_key(guid, out);
-    (void)snprintf(out + 32, KDA_KEY_TEXT - 32, "%X", (unsigned)age);
-}
-
-void kda_symbols_store_path(const struct kda_kernel_id *id, char *out, size_t cap)
-{
-    char key[KDA_KEY_TEXT];
-    kda_key_text(id->pdb_guid, id->pdb_age, key);
-    (void)snprintf(out, cap, "%s/%s/%s", id->pdb_name, key, id->pdb_name);
 }

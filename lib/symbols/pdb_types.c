@@ -289,7 +289,7 @@ static uint64_t type_size(const struct types *types, uint32_t index)
 
 struct visit {
     const struct types *types;
-    enum kda_struct_id type;
+    struct kda_lookup_fields fields;
     struct kda_layout *ret;
 };
 
@@ -348,7 +348,7 @@ static bool take_member(const struct visit *visit, struct kda_cursor *c, uint64_
             return true;
         return udt.kind == LF_ENUM || push(todo, udt.fields, offset);
     }
-    if (kda_lookup_field(visit->type, name, strlen(name), &id))
+    if (kda_lookup_field(&visit->fields, name, strlen(name), &id))
         set_member(visit, id, type, offset);
     return true;
 }
@@ -436,7 +436,8 @@ static enum kda_status read_struct(struct types *types, enum kda_struct_id id,
     if (index == 0 || !udt_at(types, index, &udt) || udt.size >= KDA_NONE)
         return KDA_OK;
     ret->size[id] = (uint32_t)udt.size;
-    struct visit visit = {types, id, ret};
+    struct visit visit = {.types = types, .ret = ret};
+    kda_lookup_fields(&visit.fields, id);
     struct todo todo = {.count = 0};
     (void)push(&todo, udt.fields, 0);
     while (todo.count > 0) {

@@ -33,6 +33,11 @@ struct kda_profile_row {
 extern const size_t kda_profile_row_count;
 extern const struct kda_profile_row kda_profile_rows[];
 extern const struct kda_profile_cell kda_profile_cells[];
+/* Columns of layouts.tsv behind its keys, KDA_PROFILE_COLUMNS of them: id of a global, or
+ * KDA_SYM_COUNT + id of a structure (its size), or KDA_SYM_COUNT + KDA_STRUCT_COUNT + id of a
+ * field. */
+#define KDA_PROFILE_COLUMNS ((size_t)KDA_SYM_COUNT + KDA_STRUCT_COUNT + KDA_FIELD_COUNT)
+extern const uint16_t kda_profile_columns[];
 extern const uint16_t kda_profile_sizes[][KDA_STRUCT_COUNT];
 extern const uint16_t kda_profile_fields[][KDA_FIELD_COUNT];
 extern const uint32_t kda_profile_rvas[][KDA_SYM_COUNT];

@@ -114,17 +114,28 @@ static const char *cache_base(const char **middle)
     return home && home[0] != '\0' ? home : NULL;
 }
 
-char *kda_store_default_cache(void)
+char *kda_store_cache_folder(const char *name)
 {
     const char *middle, *base = cache_base(&middle);
     if (!base)
         return NULL;
-    static const char tail[] = "/kda/symbols";
-    size_t size = strlen(base) + strlen(middle) + sizeof(tail);
+    static const char tail[] = "/kda/";
+    size_t size = strlen(base) + strlen(middle) + sizeof(tail) + strlen(name);
     char *path = kda_calloc(size, 1);
     if (path)
-        (void)snprintf(path, size, "%s%s%s", base, middle, tail);
+        (void)snprintf(path, size, "%s%s%s%s", base, middle, tail, name);
     return path;
+}
+
+char *kda_store_default_cache(void)
+{
+    return kda_store_cache_folder("symbols");
+}
+
+bool kda_store_has_cache(void)
+{
+    const char *middle;
+    return cache_base(&middle) != NULL;
 }
 
 /* ---- places in a folder ---- */
@@ -337,12 +348,8 @@ static enum kda_status search_path(struct search *search, const char *text, stru
 static enum kda_status search_all(struct search *search, const char *const *texts, size_t count,
                                   bool with_cache, struct kda_error *err)
 {
-    if (!search->id->has_pdb)
-        return kda_fail(err, KDA_NO_SYMBOL, "symbols",
-                        "no folder (the kernel's debug record is not in the image)");
-    if (!kda_store_name_ok(search->id->pdb_name))
-        return kda_fail(err, KDA_NO_SYMBOL, "symbols",
-                        "no folder (the PDB name in the image is not a plain file name)");
+    if (!search->id->has_pdb || !kda_store_name_ok(search->id->pdb_name))
+        return kda_fail(err, KDA_NO_SYMBOL, "symbols", "%s", ""); /* nothing to look for */
     enum kda_status status = KDA_NO_SYMBOL;
     for (size_t i = 0; i < count; i++) {
         status = search_path(search, texts[i], err);

@@ -46,6 +46,10 @@ bool kda_symbol_path_is(const char *text);
 /* Folder for downloads of this user: $XDG_CACHE_HOME or ~/.cache, then kda/symbols. NULL when the
  * environment names neither, or out of memory. The caller frees with kda_free. */
 char *kda_store_default_cache(void);
+/* Another folder beside it. */
+char *kda_store_cache_folder(const char *name);
+/* Does the environment name a place for them? */
+bool kda_store_has_cache(void);
 
 /* A PDB name comes from the image: it must be one plain file name. */
 bool kda_store_name_ok(const char *name);

@@ -1,7 +1,10 @@
 /* Symbols from a Volatility symbol table (ISF). */
+#include <string.h>
+
 #include "isf.h"
 #include "ops.h"
 #include "store.h"
+#include "text.h"
 
 static const struct kda_store_reader reader = {kda_store_isf_candidate, kda_isf_layout};
 
@@ -19,6 +22,17 @@ static enum kda_status isf_find(const struct kda_kernel_id *id,
 }
 
 static const char *const endings[] = {".json", ".json.xz", NULL};
+
+bool kda_isf_named(const char *path)
+{
+    size_t size = strlen(path);
+    for (const char *const *e = endings; *e; e++) {
+        size_t tail = strlen(*e);
+        if (size >= tail && kda_same_nocase(path + size - tail, *e))
+            return true;
+    }
+    return false;
+}
 
 const struct kda_symbol_source kda_sym_isf = {
     .name = "isf",

@@ -3,6 +3,7 @@
 
 #include "handle.h"
 #include "ops.h"
+#include "own.h"
 #include "profiles.h"
 
 size_t kda_profile_count(void)
@@ -15,6 +16,7 @@ void kda_profile_get(size_t index, struct kda_profile_info *ret)
     const struct kda_profile_row *row = &kda_profile_rows[index];
     *ret = (struct kda_profile_info){.version = row->version};
     ret->has_rvas = row->rvas != KDA_PROFILE_NO_RVAS;
+    ret->has_layout = kda_profile_sizes[row->layout][KDA_STRUCT_WMI_LOGGER_CONTEXT] != 0;
     if (row->age != 0) {
         ret->id.has_pdb = true;
         /* The table is of kernels whose PDB has this name in every surveyed build. */
@@ -60,24 +62,50 @@ static bool matches(const struct kda_profile_row *row, const struct kda_kernel_i
            row->pe_size == id->pe_size;
 }
 
-const char *kda_profile_version(const struct kda_kernel_id *id)
+size_t kda_profile_match(const struct kda_kernel_id *id)
 {
     for (size_t i = 0; i < kda_profile_row_count; i++) {
         if (matches(&kda_profile_rows[i], id))
-            return kda_profile_rows[i].version;
+            return i;
     }
-    return NULL;
+    return SIZE_MAX;
+}
+
+const char *kda_profile_version(const struct kda_kernel_id *id)
+{
+    size_t row = kda_profile_match(id);
+    return row == SIZE_MAX ? NULL : kda_profile_rows[row].version;
 }
 
 /* Enough to start from: a way to the loggers and their layout. Rows from crash dumps have a few
  * globals and no layout, rows from published headers a layout and no globals. */
-static bool usable(const struct kda_layout *layout)
+const char *kda_layout_lacks(const struct kda_layout *layout)
 {
-    bool root = layout->rva[KDA_SYM_PspHostSiloGlobals] != KDA_NONE ||
-                layout->rva[KDA_SYM_EtwpHostSiloState] != KDA_NONE ||
-                layout->rva[KDA_SYM_WmipLoggerContext] != KDA_NONE;
-    return root && layout->rva[KDA_SYM_PsActiveProcessHead] != KDA_NONE &&
-           layout->field[KDA_F_WMI_LOGGER_CONTEXT_LoggerName].offset != KDA_NONE;
+    if (layout->rva[KDA_SYM_PspHostSiloGlobals] == KDA_NONE &&
+        layout->rva[KDA_SYM_EtwpHostSiloState] == KDA_NONE &&
+        layout->rva[KDA_SYM_WmipLoggerContext] == KDA_NONE)
+        return "PspHostSiloGlobals";
+    if (layout->rva[KDA_SYM_PsActiveProcessHead] == KDA_NONE)
+        return "PsActiveProcessHead";
+    if (layout->field[KDA_F_WMI_LOGGER_CONTEXT_LoggerName].offset == KDA_NONE)
+        return "_WMI_LOGGER_CONTEXT.LoggerName";
+    return NULL;
+}
+
+bool kda_profile_identify(const struct kda_kernel_id *id, struct kda_profile_info *ret)
+{
+    bool known = false;
+    for (size_t i = 0; i < kda_profile_row_count; i++) {
+        struct kda_profile_info info;
+        if (!matches(&kda_profile_rows[i], id))
+            continue;
+        kda_profile_get(i, &info);
+        if (known && !(info.has_layout && info.has_rvas))
+            continue;
+        *ret = info;
+        known = true;
+    }
+    return known;
 }
 
 static enum kda_status profile_find(const struct kda_kernel_id *id,
@@ -92,7 +120,7 @@ static enum kda_status profile_find(const struct kda_kernel_id *id,
             continue;
         known = row->version;
         kda_profile_layout(i, &ret->layout);
-        if (!usable(&ret->layout))
+        if (kda_layout_lacks(&ret->layout))
             continue;
         ret->info.origin = "built-in table";
         return KDA_OK;

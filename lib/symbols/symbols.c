@@ -6,15 +6,16 @@
 #include "file.h"
 #include "handle.h"
 #include "ops.h"
+#include "own.h"
 #include "store.h"
 #include "text.h"
 
-extern const struct kda_symbol_source kda_sym_profile, kda_sym_pdb, kda_sym_isf;
+extern const struct kda_symbol_source kda_sym_profile, kda_sym_cache, kda_sym_pdb, kda_sym_isf;
 
 /* In order of preference: what costs nothing first, then what Microsoft says, then what others made
  * of it. */
-static const struct kda_symbol_source *const sources[] = {&kda_sym_profile, &kda_sym_pdb,
-                                                          &kda_sym_isf};
+static const struct kda_symbol_source *const sources[] = {&kda_sym_profile, &kda_sym_cache,
+                                                          &kda_sym_pdb, &kda_sym_isf};
 
 #define SOURCE_COUNT (sizeof(sources) / sizeof(sources[0]))
 
@@ -27,18 +28,25 @@ static bool is_source(const char *word)
     return false;
 }
 
-static void finish(struct kda_symbols *symbols, const struct kda_symbol_source *source,
-                   const struct kda_kernel_id *id)
+static void count(struct kda_symbols *symbols)
 {
     struct kda_symbols_info *info = &symbols->info;
-    info->source = source->name;
-    info->version = kda_profile_version(id);
+    info->symbols_found = 0;
+    info->fields_found = 0;
     info->symbols_total = KDA_SYM_COUNT;
     info->fields_total = KDA_FIELD_COUNT;
     for (size_t i = 0; i < KDA_SYM_COUNT; i++)
         info->symbols_found += symbols->layout.rva[i] != KDA_NONE;
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
         info->fields_found += symbols->layout.field[i].offset != KDA_NONE;
+}
+
+static void finish(struct kda_symbols *symbols, const struct kda_symbol_source *source,
+                   const struct kda_kernel_id *id)
+{
+    symbols->info.source = source->name;
+    symbols->info.version = kda_profile_version(id);
+    count(symbols);
 }
 
 static bool ends_with(const char *text, const char *ending)
@@ -64,7 +72,7 @@ static enum kda_status load_given(const char *path, const struct kda_kernel_id *
     const struct kda_symbol_source *source = source_of_file(path);
     if (!source)
         return kda_fail(err, KDA_USAGE, "symbols",
-                        "\"%s\": a symbol file ends in .pdb, .json or .json.xz", path);
+                        "\"%s\": a symbol file ends in .pdb, .json, .json.xz or .kdaprof", path);
     enum kda_status status = source->load(path, id, symbols, err);
     if (status == KDA_NOT_MINE) /* the user named it, so it is no question of whose it is */
         status = kda_fail(err, KDA_BAD_DATA, "symbols", "\"%s\" is not a PDB file", path);
@@ -81,7 +89,7 @@ struct places {
 
 static void add_places(struct places *places, const char *text)
 {
-    if (strcmp(places->last, text) == 0)
+    if (text[0] == '\0' || strcmp(places->last, text) == 0)
         return;
     (void)snprintf(places->last, sizeof(places->last), "%s", text);
     size_t used = strlen(places->text);
@@ -142,6 +150,8 @@ static enum kda_status find(const struct kda_kernel_id *id,
                             struct kda_error *err)
 {
     const char *path = options->path && options->path[0] ? options->path : NULL;
+    if (path && strcmp(path, "none") == 0)
+        return kda_fail(err, KDA_NO_SYMBOL, "symbols", "symbols were switched off");
     bool word = path && is_source(path);
     enum kda_path_kind kind = path ? kda_path_kind(path) : KDA_PATH_NONE;
     struct places places = {.text = ""};
@@ -159,6 +169,22 @@ static enum kda_status find(const struct kda_kernel_id *id,
     return status == KDA_NO_SYMBOL ? nothing_found(id, &places, err) : status;
 }
 
+/* Leaves what a file said as a profile, so that the next run needs no file. That it cannot be
+ * written is no failure, that a file is of too little use is not even worth a word. */
+static void keep(const struct kda_kernel_id *id, struct kda_symbols *symbols)
+{
+    struct kda_error why;
+    struct kda_own own = {.id = *id, .layout = symbols->layout};
+    const char *source = symbols->info.source;
+    bool from_file = strcmp(source, "pdb") == 0 || strcmp(source, "isf") == 0;
+    if (!from_file || !id->has_pdb || kda_layout_lacks(&symbols->layout))
+        return;
+    (void)snprintf(own.source, sizeof(own.source), "%s", source);
+    if (kda_own_write(&own, NULL, &why) != KDA_OK)
+        (void)snprintf(symbols->note, sizeof(symbols->note),
+                       "symbols not kept as a profile: %.240s", why.text);
+}
+
 enum kda_status kda_symbols_find(const struct kda_kernel_id *id,
                                  const struct kda_symbols_options *options,
                                  struct kda_symbols **ret, struct kda_error *err)
@@ -173,6 +199,32 @@ enum kda_status kda_symbols_find(const struct kda_kernel_id *id,
         kda_symbols_free(symbols);
         return status;
     }
+    if (options && options->keep)
+        keep(id, symbols);
+    symbols->info.note = symbols->note[0] ? symbols->note : NULL;
+    *ret = symbols;
+    return KDA_OK;
+}
+
+enum kda_status kda_symbols_create(const struct kda_layout *layout, const char *source,
+                                   const char *origin, const char *version,
+                                   struct kda_symbols **ret, struct kda_error *err)
+{
+    struct kda_symbols *symbols = kda_calloc(1, sizeof(*symbols));
+    char *copy = symbols ? kda_strdup(origin) : NULL;
+    if (!copy) {
+        kda_free(symbols);
+        return kda_fail(err, KDA_NO_MEMORY, "symbols", "out of memory for a symbol table");
+    }
+    symbols->layout = *layout;
+    symbols->origin = copy;
+    symbols->info.source = source;
+    symbols->info.origin = copy;
+    if (version) {
+        (void)snprintf(symbols->version, sizeof(symbols->version), "%s", version);
+        symbols->info.version = symbols->version;
+    }
+    count(symbols);
     *ret = symbols;
     return KDA_OK;
 }

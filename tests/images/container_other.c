@@ -94,7 +94,7 @@ static size_t put_note(uint8_t *b, const char *name, uint32_t type, size_t size)
     return 20 + size;
 }
 
-/* One pair of notes for each processor. The first may have been stopped in user mode: it gets the
+/* One pair of notes for each processor. The first of several was stopped in user mode: it has the
  * table of the last process, which maps the same kernel. */
 static size_t put_notes(struct forge *f, uint8_t *notes)
 {
@@ -105,12 +105,14 @@ static size_t put_notes(struct forge *f, uint8_t *notes)
     }
     for (uint32_t i = 0; i < f->opt.cpus; i++) {
         uint8_t *d = notes + used + 20;
+        bool user = i == 0 && f->opt.cpus > 1;
         uint64_t cr3 = f->root;
-        if (i == 0)
+        if (user)
             cr3 = f->truth.processes[f->truth.process_count - 1].dtb;
         used += put_note(notes + used, "QEMU", 0, QEMU_STATE);
         kda_put_le32(d, 1);
         kda_put_le32(d + 4, QEMU_STATE);
+        kda_put_le32(d + 0x98, user ? 0x33 : 0x10); /* code segment */
         kda_put_le64(d + 0x188, 0x80050033);
         kda_put_le64(d + 0x1a0, cr3);
         kda_put_le64(d + 0x1a8, f->opt.la57 ? 0x1506f8 : 0x1506f8 & ~0x1000);

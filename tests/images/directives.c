@@ -37,11 +37,13 @@ static const char *need(struct line *l, size_t n)
 static void on_build(struct line *l)
 {
     l->f->opt.version = need(l, 0);
+    l->f->opt.build_line = l->number;
 }
 
 static void on_size(struct line *l)
 {
     l->f->opt.size = parse_number(l, need(l, 0), FORGE_MAX_RAM);
+    l->f->opt.size_line = l->number;
 }
 
 static void on_seed(struct line *l)
@@ -103,6 +105,7 @@ static void on_mmio(struct line *l)
 {
     l->f->opt.mmio_start = parse_number(l, need(l, 0), FORGE_MAX_RAM);
     l->f->opt.mmio_end = parse_number(l, need(l, 1), FORGE_MAX_RAM);
+    l->f->opt.size_line = l->number;
 }
 
 static void on_kdbg(struct line *l)
@@ -127,6 +130,7 @@ static void on_kernel(struct line *l)
     for (unsigned i = 0; i < 4; i++) {
         if (strcmp(pages, names[i]) == 0) {
             l->f->opt.pages = (enum kernel_pages)i;
+            l->f->opt.kernel_line = l->number;
             return;
         }
     }
@@ -192,9 +196,10 @@ static void on_process(struct line *l)
     }
     NEW(l, t->processes, t->process_count, l->f->process_cap);
     struct forge_process *p = &t->processes[t->process_count - 1];
+    p->line = l->number;
     p->pid = pid;
     p->ppid = line_number(l, "ppid", pid == 4 ? 0 : 4, UINT32_MAX);
-    p->name = short_name(l, line_text(l, "name", "process.exe"));
+    p->name = short_name(l, line_text(l, "name", pid == 4 ? "System" : "process.exe"));
     p->path = line_text(l, "path", "");
     p->levels = (unsigned)line_number(l, "levels", 1, 3);
     p->fill = (unsigned)line_number(l, "handles", 8, 20000);

@@ -48,6 +48,7 @@ static void on_session(struct line *l)
     }
     t->sessions = items;
     struct forge_session *s = &t->sessions[t->session_count++];
+    s->line = l->number;
     s->id = (uint32_t)parse_number(l, id, 1023);
     s->silo = line_silo(l);
     s->logger_id = (uint32_t)line_number(l, "loggerid", s->id, UINT32_MAX);
@@ -82,6 +83,7 @@ static void on_consumer(struct line *l)
         return;
     t->consumers = items;
     struct forge_consumer *c = &t->consumers[t->consumer_count++];
+    c->line = l->number;
     c->silo = line_silo(l);
     c->session = (uint32_t)line_number(l, "session", 0, 0xffff);
     c->pid = line_number(l, "pid", 0, UINT32_MAX);
@@ -208,6 +210,7 @@ static void on_provider(struct line *l)
     t->providers = items;
     struct forge_provider *p = &t->providers[t->provider_count];
     memcpy(p->guid, guid, 16);
+    p->line = l->number;
     p->silo = line_silo(l);
     p->type = type_of(l);
     p->sddl = line_text(l, "sd", NULL);
@@ -269,6 +272,7 @@ static void on_reg(struct line *l)
         return;
     t->regs = items;
     struct forge_reg *r = &t->regs[t->reg_count++];
+    r->line = l->number;
     r->provider = provider - 1;
     r->group = group_at;
     r->traits = line_text(l, "traits", NULL);

@@ -13,9 +13,12 @@ void forge_fail(struct forge *f, enum kda_status status, const char *fmt, ...)
     f->status = status;
     f->err.status = status;
     f->err.layer = "forge";
+    int used = 0;
+    if (f->line)
+        used = snprintf(f->err.text, sizeof(f->err.text), "line %u: ", f->line);
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(f->err.text, sizeof(f->err.text), fmt, args);
+    (void)vsnprintf(f->err.text + used, sizeof(f->err.text) - (size_t)used, fmt, args);
     va_end(args);
 }
 
@@ -29,13 +32,14 @@ uint64_t forge_random(struct forge *f, uint64_t below)
     return below ? z % below : 0;
 }
 
-static bool invented(enum kda_symbol_id id)
+/* Globals that take the place of the silo state exist only where the state does not hold them. */
+static bool invented(const struct forge *f, size_t id)
 {
-    /* Globals that exist on builds without silos only, or that this generator has no use for. */
     switch (id) {
     case S(WmipLoggerContext):
     case S(EtwpGuidHashTable):
     case S(EtwpSecurityProviderGuidEntry):
+        return !has(f, F(ETW_SILODRIVERSTATE, EtwpGuidHashTable));
     case S(EtwpLoggerRundown):
     case S(EtwpSystemLogger):
     case S(EtwpActiveSystemLoggers):
@@ -46,18 +50,60 @@ static bool invented(enum kda_symbol_id id)
     }
 }
 
+/* Room behind every global for the biggest of them, the hash table. */
+#define INVENTED_STEP 0x1000u
+
+static uint32_t free_rva(const struct forge *f, uint32_t rva)
+{
+    for (size_t i = 0; i < KDA_SYM_COUNT; i++) {
+        uint32_t taken = f->layout.rva[i];
+        if (taken == KDA_NONE || taken >= rva + INVENTED_STEP || taken + INVENTED_STEP <= rva)
+            continue;
+        rva = ((taken + INVENTED_STEP) | 0xff) + 0x41;
+        i = SIZE_MAX; /* look at all of them again */
+    }
+    return rva;
+}
+
 static void invent_rvas(struct forge *f)
 {
     uint32_t next = 0xc00000;
     for (size_t i = 0; i < KDA_SYM_COUNT; i++) {
-        if (f->layout.rva[i] != KDA_NONE || !invented((enum kda_symbol_id)i))
+        if (f->layout.rva[i] != KDA_NONE || !invented(f, i))
             continue;
         if (i == S(PsGetServerSiloServiceSessionId)) {
-            f->layout.rva[i] = 0x300000;
+            f->layout.rva[i] = free_rva(f, 0x300000);
             continue;
         }
+        next = free_rva(f, next);
         f->layout.rva[i] = next;
-        next += i == S(PspHostSiloGlobals) || i == S(ObTypeIndexTable) ? 0x1000 : 0x240;
+    }
+}
+
+/* Rows from header listings know where a unit of bit fields stands, not which bits. They have not
+ * moved in any build of which the bits are known (8.1 to 22000). */
+static void complete_bits(struct forge *f)
+{
+    static const struct {
+        enum kda_field_id id;
+        uint8_t size, bit, bits;
+    } rows[] = {
+        {F(HANDLE_TABLE_ENTRY, Unlocked), 8, 0, 1},
+        {F(HANDLE_TABLE_ENTRY, RefCnt), 8, 1, 16},
+        {F(HANDLE_TABLE_ENTRY, Attributes), 8, 17, 3},
+        {F(HANDLE_TABLE_ENTRY, ObjectPointerBits), 8, 20, 44},
+        {F(HANDLE_TABLE_ENTRY, GrantedAccessBits), 4, 0, 25},
+        {F(POOL_HEADER, BlockSize), 2, 0, 8},
+        {F(POOL_HEADER, PoolType), 2, 8, 8},
+        {F(WMI_LOGGER_CONTEXT, SystemLoggerIndex), 4, 16, 8},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kda_field *field = &f->layout.field[rows[i].id];
+        if (field->offset == KDA_NONE || field->bits != 0)
+            continue;
+        field->size = rows[i].size;
+        field->bit = rows[i].bit;
+        field->bits = rows[i].bits;
     }
 }
 
@@ -85,36 +131,87 @@ static void complete_id(struct forge *f)
         (void)snprintf(id->pdb_name, sizeof(id->pdb_name), "ntkrla57.pdb");
 }
 
+/* "10.0.22000.795"; a part that is no number ("x") counts as 0. */
 static void parse_version(struct forge *f, const char *version)
 {
-    if (sscanf(version, "%u.%u.%u.%u", &f->major, &f->minor, &f->build, &f->ubr) < 3)
-        forge_fail(f, KDA_USAGE, "\"%s\" is not a version like 10.0.22000.795", version);
+    uint32_t parts[4] = {0, 0, 0, 0};
+    for (size_t i = 0; i < 4; i++) {
+        char *end = NULL;
+        parts[i] = (uint32_t)strtoul(version, &end, 10);
+        if (*end != '.')
+            break;
+        version = end + 1;
+    }
+    f->major = parts[0];
+    f->minor = parts[1];
+    f->build = parts[2];
+    f->ubr = parts[3];
     f->truth.build = f->build;
+}
+
+/* A version may have several rows, from sources of different depth: the one with most globals. */
+static size_t find_profile(const char *wanted)
+{
+    struct kda_profile_info info;
+    struct kda_layout layout;
+    size_t best = SIZE_MAX, best_count = 0;
+    for (size_t i = 0; i < kda_profile_count(); i++) {
+        size_t count = 1;
+        kda_profile_get(i, &info);
+        if (!info.version || strcmp(info.version, wanted) != 0)
+            continue;
+        kda_profile_layout(i, &layout);
+        for (size_t k = 0; k < KDA_SYM_COUNT; k++)
+            count += layout.rva[k] != KDA_NONE;
+        if (count > best_count) {
+            best = i;
+            best_count = count;
+        }
+    }
+    return best;
+}
+
+static void require(struct forge *f, enum kda_symbol_id id)
+{
+    if (f->layout.rva[id] == KDA_NONE)
+        forge_fail(f, KDA_NO_SYMBOL, "the profile of %s has no RVA of %s: add \"rvas invented\"",
+                   f->truth.version, kda_symbol_name(id));
+}
+
+static void require_field(struct forge *f, enum kda_field_id id)
+{
+    if (!has(f, id))
+        forge_fail(f, KDA_NO_SYMBOL, "the profile of %s lacks %s: no image can be made from it",
+                   f->truth.version, kda_field_name(id));
 }
 
 static void choose_profile(struct forge *f)
 {
     const char *wanted = f->opt.version ? f->opt.version : "10.0.22000.795";
     struct kda_profile_info info;
-    for (size_t i = 0; i < kda_profile_count(); i++) {
-        kda_profile_get(i, &info);
-        if (strcmp(info.version, wanted) != 0)
-            continue;
-        if (!info.has_rvas && !f->opt.rvas_invented) {
-            forge_fail(f, KDA_NO_SYMBOL, "the profile of %s has no RVAs: add \"rvas invented\"",
-                       wanted);
-            return;
-        }
-        kda_profile_layout(i, &f->layout);
-        f->truth.version = info.version;
-        f->truth.id = info.id;
-        parse_version(f, info.version);
-        if (f->opt.rvas_invented)
-            invent_rvas(f);
-        complete_id(f);
+    size_t row = find_profile(wanted);
+    if (row == SIZE_MAX) {
+        forge_fail(f, KDA_NO_SYMBOL, "build %s is not in the profile table", wanted);
         return;
     }
-    forge_fail(f, KDA_NO_SYMBOL, "build %s is not in the profile table", wanted);
+    kda_profile_get(row, &info);
+    kda_profile_layout(row, &f->layout);
+    f->truth.version = info.version;
+    f->truth.id = info.id;
+    parse_version(f, info.version);
+    if (f->opt.rvas_invented)
+        invent_rvas(f);
+    require_field(f, F(LIST_ENTRY, Flink));
+    require_field(f, F(EPROCESS, ActiveProcessLinks));
+    require_field(f, F(WMI_LOGGER_CONTEXT, LoggerName));
+    require_field(f, F(ETW_GUID_ENTRY, RegListHead));
+    require(f, S(PsActiveProcessHead));
+    require(f, S(PsLoadedModuleList));
+    require(f, S(ObTypeIndexTable));
+    require(f, has(f, F(ETW_SILODRIVERSTATE, EtwpGuidHashTable)) ? S(PspHostSiloGlobals)
+                                                                 : S(EtwpGuidHashTable));
+    complete_bits(f);
+    complete_id(f);
 }
 
 static bool insert_system(struct forge *f)
@@ -202,14 +299,18 @@ static void show_texts(struct forge *f)
 static void build_all(struct forge *f)
 {
     f->rng = f->opt.seed * 0x2545f4914f6cdd1du + 1;
+    f->line = f->opt.build_line;
     choose_profile(f);
+    f->line = f->opt.size_line;
     if (!forge_ok(f) || !memory_init(f) || !insert_system(f))
         return;
     f->truth.system_time = f->opt.system_time;
     f->truth.memory_size = f->opt.size;
     f->truth.la57 = f->opt.la57;
     f->truth.cpus = f->opt.cpus;
+    f->line = f->opt.kernel_line;
     kernel_place(f);
+    f->line = 0;
     kernel_headers(f);
     types_build(f);
     modules_build(f);

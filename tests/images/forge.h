@@ -39,9 +39,9 @@ enum forge_format {
     FORGE_FORMATS
 };
 
-/* What a provider registration or a session may be checked against. Fields above the line in each
- * record are wishes from the scenario, those below are results of the build. A va of 0 = does not
- * exist in this build or scenario. */
+/* The records: what the scenario asked for, then (from the first address on) what the build made
+ * of it. An address of 0 = does not exist in this build or scenario. `readable`: all pages of the
+ * object itself are in the image. Texts are as a reader must show them. */
 struct forge_module {
     const char *name, *path;
     uint32_t size, timestamp;
@@ -51,6 +51,7 @@ struct forge_module {
 };
 
 struct forge_process {
+    unsigned line; /* of the scenario; 0 = added by the generator */
     uint64_t pid, ppid;
     const char *name; /* as a reader must show it: ImageFileName, at most 14 characters */
     const char *path; /* NT path, "" = none */
@@ -74,6 +75,7 @@ struct forge_silo {
 };
 
 struct forge_session {
+    unsigned line;
     unsigned silo;
     uint32_t id, logger_id;
     const char *name, *file, *sddl; /* sddl NULL = no descriptor */
@@ -89,6 +91,7 @@ struct forge_session {
 };
 
 struct forge_consumer {
+    unsigned line;
     unsigned silo;
     uint32_t session;
     uint64_t pid;
@@ -121,6 +124,7 @@ struct forge_filter {
 enum forge_guid_type { FORGE_TRACE, FORGE_NOTIFICATION, FORGE_GROUP };
 
 struct forge_provider {
+    unsigned line;
     unsigned silo;
     enum forge_guid_type type;
     uint8_t guid[16];
@@ -135,6 +139,7 @@ struct forge_provider {
 };
 
 struct forge_reg {
+    unsigned line;
     size_t provider; /* index into providers */
     size_t group;    /* index + 1 of the group's entry; 0 = none */
     bool kernel, unlinked, no_handle, has_mask;
@@ -179,6 +184,10 @@ struct forge_truth {
     size_t reg_count;
     struct forge_hole_page *holes;
     size_t hole_count;
+    /* What hostile lines put into logger slots: a reader cannot tell these from sessions whose
+     * memory is missing. */
+    uint64_t wild_slots[16];
+    size_t wild_slot_count;
     size_t hostile_count; /* lies told on purpose: facts above are what was there before */
 };
 

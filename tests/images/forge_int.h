@@ -67,6 +67,7 @@ struct hostile {
 
 struct scenario_options {
     const char *version;
+    unsigned build_line, size_line, kernel_line;
     uint64_t size, seed, mmio_start, mmio_end;
     bool la57, kdbg_encoded, rvas_invented, users, lowstub, compact, drivers, pcid;
     bool filler_set, filler;
@@ -81,6 +82,7 @@ struct forge {
     struct kda_arena arena;
     enum kda_status status;
     struct kda_error err;
+    unsigned line; /* of the record that is being built; 0 = none */
     struct kda_layout layout;
     uint32_t major, minor, build, ubr;
     uint64_t rng;

@@ -91,6 +91,14 @@ static struct extent etw_part(struct forge *f, const char *kind, const char *id)
     return (struct extent){0, 0};
 }
 
+static uint64_t symbol_named(const struct forge *f, const char *name)
+{
+    for (size_t i = 0; i < KDA_SYM_COUNT; i++)
+        if (strcmp(kda_symbol_name((enum kda_symbol_id)i), name) == 0)
+            return symbol(f, (enum kda_symbol_id)i);
+    return 0;
+}
+
 static struct extent resolve(struct forge *f, const struct hole *h)
 {
     char kind[16];
@@ -104,6 +112,8 @@ static struct extent resolve(struct forge *f, const struct hole *h)
     uint64_t number = strtoull(id, NULL, 0);
     if (strcmp(kind, "va") == 0)
         return (struct extent){number, 1};
+    if (strcmp(kind, "symbol") == 0)
+        return (struct extent){symbol_named(f, id), 1};
     if (strcmp(kind, "process") == 0 || strcmp(kind, "path") == 0 || strcmp(kind, "table") == 0 ||
         strcmp(kind, "leaf") == 0)
         return process_part(f, kind, number);
@@ -130,7 +140,7 @@ static void take_out(struct forge *f, uint64_t va, const struct hole *h)
     uint8_t *entry = find_entry(f, f->root, va, &level);
     uint64_t pa = 0;
     if (!entry || !translate(f, va, &pa)) {
-        forge_fail(f, KDA_USAGE, "line %u: 0x%llx is not mapped", h->line, (unsigned long long)va);
+        forge_fail(f, KDA_USAGE, "0x%llx is not mapped", (unsigned long long)va);
         return;
     }
     if (!(kda_le64(entry) & 1))
@@ -141,7 +151,7 @@ static void take_out(struct forge *f, uint64_t va, const struct hole *h)
         return;
     }
     if (level != 1) {
-        forge_fail(f, KDA_USAGE, "line %u: part of a large page can only be absent", h->line);
+        forge_fail(f, KDA_USAGE, "part of a large page can only be absent");
         return;
     }
     if (strcmp(h->kind, "transition") == 0) {
@@ -168,19 +178,21 @@ void holes_apply(struct forge *f)
 {
     for (size_t i = 0; i < f->hole_plan_count && forge_ok(f); i++) {
         const struct hole *h = &f->hole_plans[i];
+        f->line = h->line;
         if (strncmp(h->what, "percent:", 8) == 0) {
             take_percent(f, h);
             continue;
         }
         struct extent e = resolve(f, h);
         if (e.va == 0) {
-            forge_fail(f, KDA_USAGE, "line %u: no \"%s\" in this image", h->line, h->what);
+            forge_fail(f, KDA_USAGE, "no \"%s\" in this image", h->what);
             return;
         }
         uint64_t last = (e.va + e.size - 1) & ~(uint64_t)(PAGE - 1);
         for (uint64_t va = e.va & ~(uint64_t)(PAGE - 1); va <= last && forge_ok(f); va += PAGE)
             take_out(f, va, h);
     }
+    f->line = 0;
 }
 
 bool range_readable(struct forge *f, uint64_t va, uint64_t size)

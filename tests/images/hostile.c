@@ -93,7 +93,7 @@ static void break_list(struct forge *f, const struct hostile *h, const struct ta
          at_node = get64(f, at_node))
         nodes[count++] = at_node;
     if (count == 0) {
-        forge_fail(f, KDA_USAGE, "line %u: list \"%s\" is empty", h->line, h->what);
+        forge_fail(f, KDA_USAGE, "list \"%s\" is empty", h->what);
         return;
     }
     uint64_t middle = nodes[count / 2];
@@ -213,6 +213,13 @@ static bool lie_string(struct forge *f, const struct target *t)
     return true;
 }
 
+static void record_slot(struct forge *f, uint64_t value)
+{
+    struct forge_truth *t = &f->truth;
+    if (t->wild_slot_count < sizeof(t->wild_slots) / sizeof(t->wild_slots[0]))
+        t->wild_slots[t->wild_slot_count++] = value;
+}
+
 /* A directory entry that leads back to the top table, and a logger slot that leads into it. */
 static bool lie_page_table(struct forge *f, const struct target *t)
 {
@@ -221,6 +228,7 @@ static bool lie_page_table(struct forge *f, const struct target *t)
         return false;
     map_raw(f, va, 2, f->root | 0x63);
     put64(f, f->truth.silos[0].array + 8 * (uint64_t)(f->truth.silos[0].max - 1), va);
+    record_slot(f, va);
     return true;
 }
 
@@ -255,6 +263,8 @@ static bool apply(struct forge *f, const struct hostile *h, const struct target 
     uint64_t pointer = strcmp(h->verb, "wild") == 0 ? pointer_of(f, t) : 0;
     if (pointer)
         put64(f, pointer, t->value);
+    if (pointer && strcmp(t->kind, "slot") == 0)
+        record_slot(f, t->value);
     return pointer != 0;
 }
 
@@ -263,8 +273,9 @@ void hostile_apply(struct forge *f)
     for (size_t i = 0; i < f->hostile_count && forge_ok(f); i++) {
         const struct hostile *h = &f->hostiles[i];
         struct target t;
+        f->line = h->line;
         if (!split(h->what, &t) || !apply(f, h, &t))
-            forge_fail(f, KDA_USAGE, "line %u: nothing to do for %s=%s in this image", h->line,
-                       h->verb, h->what);
+            forge_fail(f, KDA_USAGE, "nothing to do for %s=%s in this image", h->verb, h->what);
     }
+    f->line = 0;
 }

@@ -212,6 +212,10 @@ static uint8_t *make_entry(struct forge *f, uint64_t root, uint64_t va, unsigned
             if (!forge_ok(f))
                 return NULL;
             kda_put_le64(entry, value);
+        } else if (level <= 3 && value & 0x80) {
+            forge_fail(f, KDA_BAD_DATA, "0x%llx is part of a large page already",
+                       (unsigned long long)va);
+            return NULL;
         }
         table = (value & PA_MASK) / PAGE;
     }

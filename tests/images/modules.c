@@ -105,7 +105,8 @@ void modules_build(struct forge *f)
             !add(f, 1 + i, stock_drivers[i].name, stock_drivers[i].pages * PAGE))
             return;
     list_init(f, symbol(f, S(PsLoadedModuleList)));
-    uint64_t next = t->base + ((t->id.pe_size + 32 * MIB) & ~(2 * MIB - 1));
+    uint64_t align = f->opt.pages == KERNEL_1G ? GIB : 2 * MIB;
+    uint64_t next = (t->base + t->id.pe_size + 32 * MIB + align) & ~(align - 1);
     for (size_t i = 0; i < t->module_count && forge_ok(f); i++) {
         struct forge_module *m = &t->modules[i];
         m->base = i == 0 ? t->base : next;

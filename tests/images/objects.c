@@ -288,8 +288,11 @@ void processes_build(struct forge *f)
         forge_fail(f, KDA_NO_MEMORY, "out of memory");
         return;
     }
-    for (size_t i = 0; i < t->process_count && forge_ok(f); i++)
+    for (size_t i = 0; i < t->process_count && forge_ok(f); i++) {
+        f->line = t->processes[i].line;
         build_process(f, &t->processes[i], i);
+    }
+    f->line = 0;
     uint64_t system = symbol(f, S(PsInitialSystemProcess));
     if (system)
         put64(f, system, t->processes[0].va);

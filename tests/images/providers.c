@@ -315,8 +315,13 @@ void providers_build(struct forge *f)
     for (size_t i = 0; i < f->truth.silo_count && forge_ok(f); i++)
         if (f->truth.silos[i].embedded_guid)
             add_embedded(f, (unsigned)i);
-    for (size_t i = 0; i < f->truth.provider_count && forge_ok(f); i++)
+    for (size_t i = 0; i < f->truth.provider_count && forge_ok(f); i++) {
+        f->line = f->truth.providers[i].line;
         build_provider(f, &f->truth.providers[i]);
-    for (size_t i = 0; i < f->truth.reg_count && forge_ok(f); i++)
+    }
+    for (size_t i = 0; i < f->truth.reg_count && forge_ok(f); i++) {
+        f->line = f->truth.regs[i].line;
         build_reg(f, &f->truth.regs[i], i);
+    }
+    f->line = 0;
 }

@@ -13,7 +13,8 @@ void line_fail(struct line *l, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    forge_fail(l->f, KDA_USAGE, "line %u: %s", l->number, text);
+    l->f->line = l->number;
+    forge_fail(l->f, KDA_USAGE, "%s", text);
 }
 
 const char *line_word(struct line *l, size_t n)
@@ -75,25 +76,40 @@ uint64_t line_number(struct line *l, const char *key, uint64_t other, uint64_t m
     return text ? parse_number(l, text, max) : other;
 }
 
+/* Six numbers in the fixed shape "2024-03-05T12:34:56Z". */
+static bool split_time(const char *text, unsigned parts[6])
+{
+    static const char shape[] = "dddd-dd-ddTdd:dd:ddZ";
+    size_t part = 0;
+    memset(parts, 0, 6 * sizeof(parts[0]));
+    for (size_t i = 0; i < sizeof(shape); i++) {
+        if (shape[i] == 'd' && text[i] >= '0' && text[i] <= '9')
+            parts[part] = parts[part] * 10 + (unsigned)(text[i] - '0');
+        else if (shape[i] == 'd' || text[i] != shape[i])
+            return false;
+        else if (shape[i] != 'Z' && shape[i] != '\0')
+            part++;
+    }
+    return true;
+}
+
 /* A FILETIME as a number, or "2024-03-05T12:34:56Z". */
 uint64_t parse_time(struct line *l, const char *text)
 {
     static const unsigned before[12] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
-    unsigned y, mo, d, h, mi, s;
-    char zone = 0;
+    unsigned p[6];
     if (!strchr(text, '-'))
         return parse_number(l, text, UINT64_MAX);
-    if (sscanf(text, "%4u-%2u-%2uT%2u:%2u:%2u%c", &y, &mo, &d, &h, &mi, &s, &zone) != 7 ||
-        zone != 'Z' || y < 1601 || y > 9999 || mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 ||
-        mi > 59 || s > 59) {
+    if (!split_time(text, p) || p[0] < 1601 || p[1] < 1 || p[1] > 12 || p[2] < 1 || p[2] > 31 ||
+        p[3] > 23 || p[4] > 59 || p[5] > 59) {
         line_fail(l, "\"%s\" is not a time like 2024-03-05T12:34:56Z", text);
         return 0;
     }
-    uint64_t years = y - 1601;
-    bool leap = (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
-    uint64_t days = years * 365 + years / 4 - years / 100 + years / 400 + before[mo - 1] + (d - 1) +
-                    (leap && mo > 2 ? 1 : 0);
-    return (days * 86400 + h * 3600u + mi * 60u + s) * 10000000u;
+    uint64_t years = p[0] - 1601;
+    bool leap = (p[0] % 4 == 0 && p[0] % 100 != 0) || p[0] % 400 == 0;
+    uint64_t days = years * 365 + years / 4 - years / 100 + years / 400 + before[p[1] - 1] +
+                    (p[2] - 1) + (leap && p[1] > 2 ? 1 : 0);
+    return (days * 86400 + p[3] * 3600u + p[4] * 60u + p[5]) * 10000000u;
 }
 
 bool line_onoff(struct line *l, const char *word)
@@ -295,5 +311,6 @@ bool scenario_parse(struct forge *f, const char *text)
             run_line(l);
     }
     kda_free(l);
+    f->line = 0;
     return forge_ok(f);
 }

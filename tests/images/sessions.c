@@ -169,12 +169,16 @@ void sessions_build(struct forge *f)
     uint32_t system[64] = {0};
     for (size_t i = 0; i < t->session_count && forge_ok(f); i++) {
         struct forge_session *s = &t->sessions[i];
+        f->line = s->line;
         build_session(f, s, i);
         if (s->system && s->silo < 64)
             name_system_logger(f, s, system[s->silo]++ & 7);
     }
-    for (size_t i = 0; i < t->consumer_count && forge_ok(f); i++)
+    for (size_t i = 0; i < t->consumer_count && forge_ok(f); i++) {
+        f->line = t->consumers[i].line;
         build_consumer(f, &t->consumers[i]);
+    }
+    f->line = 0;
     for (size_t i = 0; i < t->session_count && forge_ok(f); i++)
         put(f, t->sessions[i].va, F(WMI_LOGGER_CONTEXT, NumConsumers), 4,
             t->sessions[i].num_consumers);

@@ -391,6 +391,10 @@ bool forge_truth_json(const struct forge *f, FILE *file)
     put_providers(&o, t);
     put_regs(&o, t);
     put_holes(&o, t);
+    open_list(&o, "wild_slots");
+    for (size_t i = 0; i < t->wild_slot_count; i++)
+        raw(&o, "%s\"0x%llx\"", i ? "," : "", (unsigned long long)t->wild_slots[i]);
+    close_list(&o);
     raw(&o, "}\n");
     return !ferror(file);
 }

@@ -29,6 +29,7 @@ def has_surrogates(text):
 class ForgedChecks:
     scenario = None
     image_format = None
+    options = []
 
     def setUp(self):
         cls = type(self)
@@ -36,7 +37,7 @@ class ForgedChecks:
             name = "forged-%s-%s" % (cls.scenario, cls.image_format or "default")
             args = ["--format", cls.image_format] if cls.image_format else []
             cls.image, cls.truth = load(cls.scenario, name, *args)
-            cls.result = kda("map", cls.image, "-f", "jsonl", "--all", "-q")
+            cls.result = kda("map", cls.image, "-f", "jsonl", "--all", "-q", *cls.options)
             cls.rows = {}
             for row in rows(cls.result):
                 cls.rows.setdefault(row["row"], []).append(row)

@@ -69,10 +69,10 @@ class Sources(unittest.TestCase):
     def test_pdb_made_with_clang_and_lld(self):
         need_tool("clang")
         need_tool("lld-link")
-        if not glob.glob(os.path.join(BIN, "ntfake-*", "ntkrnlmp.pdb")):
+        if not glob.glob(os.path.join(BIN, "ntfake-[0-9]*", "ntkrnlmp.pdb")):
             subprocess.run([os.path.join(BIN, "test_ntfake")], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        pdbs = sorted(glob.glob(os.path.join(BIN, "ntfake-*", "ntkrnlmp.pdb")))
+        pdbs = sorted(glob.glob(os.path.join(BIN, "ntfake-[0-9]*", "ntkrnlmp.pdb")))
         self.assertGreaterEqual(len(pdbs), 8)
         for pdb in pdbs:
             version = os.path.basename(os.path.dirname(pdb)).replace("ntfake-", "")
@@ -85,7 +85,7 @@ class Sources(unittest.TestCase):
 
     def test_symbols_of_another_kernel_are_refused(self):
         need_tool("clang")
-        pdbs = sorted(glob.glob(os.path.join(BIN, "ntfake-*", "ntkrnlmp.pdb")))
+        pdbs = sorted(glob.glob(os.path.join(BIN, "ntfake-[0-9]*", "ntkrnlmp.pdb")))
         if not pdbs:
             raise unittest.SkipTest("needs the PDBs of test_ntfake")
         image = forge("tiny", "other-kernel.raw")

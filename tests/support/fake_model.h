@@ -350,7 +350,7 @@ const struct kda_symbols *kda_kernel_symbols(const struct kda_kernel *kernel)
 const struct kda_symbols_info *kda_symbols_info(const struct kda_symbols *symbols)
 {
     static const struct kda_symbols_info info = {
-        "profile", "built-in table", "10.0.22000.795", 40, 42, 300, 330};
+        "profile", "built-in table", "10.0.22000.795", 40, 42, 300, 330, NULL};
     (void)symbols;
     return &info;
 }
@@ -380,6 +380,8 @@ enum kda_status kda_processes(struct kda_kernel *kernel, const struct kda_proces
     *count = sizeof(fake_processes) / sizeof(fake_processes[0]);
     return KDA_OK;
 }
+
+#include "fake_fit.h"
 
 enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, struct kda_error *err)
 {
@@ -479,6 +481,12 @@ const char *kda_etw_clock_name(uint32_t clock)
     return clock == 1 ? "qpc" : NULL;
 }
 
+enum kda_status kda_kernel_find_kdbg(struct kda_kernel *kernel, struct kda_error *err)
+{
+    (void)kernel;
+    return kda_fail(err, KDA_ABSENT, "kernel", "no debugger data block");
+}
+
 void kda_symbols_store_path(const struct kda_kernel_id *id, char *out, size_t cap)
 {
     (void)snprintf(out, cap, "%s/%02X1/%s", id->pdb_name, id->pdb_guid[0], id->pdb_name);
@@ -495,6 +503,69 @@ void kda_profile_get(size_t index, struct kda_profile_info *ret)
     memset(ret, 0, sizeof(*ret));
     ret->version = "10.0.22000.795";
     ret->has_rvas = true;
+}
+
+bool kda_profile_identify(const struct kda_kernel_id *id, struct kda_profile_info *ret)
+{
+    (void)id;
+    (void)ret;
+    return false;
+}
+
+void kda_profile_layout(size_t index, struct kda_layout *ret)
+{
+    (void)index;
+    memset(ret, 0xff, sizeof(*ret));
+}
+
+const struct kda_layout *kda_kernel_layout(const struct kda_kernel *kernel)
+{
+    static struct kda_layout layout;
+    return kernel->loaded ? &layout : NULL;
+}
+
+enum kda_status kda_symbols_add(const char *path, const struct kda_kernel_id *id, char **ret,
+                                struct kda_error *err)
+{
+    (void)id;
+    if (strcmp(path, "x.pdb") != 0)
+        return kda_fail(err, KDA_BAD_DATA, "symbols", "\"%s\" is damaged", path);
+    if (ret) {
+        *ret = calloc(2, 1);
+        memcpy(*ret, "p", 1);
+    }
+    return KDA_OK;
+}
+
+enum kda_status kda_own_profiles(kda_own_profile_fn fn, void *context, struct kda_error *err)
+{
+    static const struct kda_layout layout;
+    struct kda_own_profile bad = {.path = "b", .problem = "it is cut"};
+    struct kda_own_profile good = {.path = "p", .source = "pdb", .layout = &layout};
+    (void)err;
+    good.id.has_pdb = true;
+    (void)(fn(context, &bad) && fn(context, &good));
+    return KDA_OK;
+}
+
+enum kda_status kda_symbols_row(const struct kda_kernel_id *id, const char *version,
+                                const char *source, const struct kda_layout *layout, char **ret,
+                                struct kda_error *err)
+{
+    (void)id;
+    (void)version;
+    (void)source;
+    (void)err;
+    *ret = calloc(8, 1);
+    memcpy(*ret, layout ? "row\n" : "head\n", layout ? 4 : 5);
+    return KDA_OK;
+}
+
+bool kda_symbols_parse_key(const char *text, struct kda_kernel_id *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->has_pdb = true;
+    return strcmp(text, "KEY") == 0;
 }
 
 enum kda_status kda_symbols_download(const struct kda_kernel_id *id,

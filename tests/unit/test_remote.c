@@ -148,8 +148,8 @@ static void test_servers(void **state)
     }
 
     char many[256] = "";
-    for (int i = 0; i < 17; i++)
-        strcat(many, "cache*d;");
+    for (size_t i = 0; i < 17; i++)
+        memcpy(many + i * 8, "cache*d;", 9);
     assert_int_equal(kda_servers_init(&servers, many, "own", &err), KDA_USAGE);
     kda_servers_deinit(&servers);
 }

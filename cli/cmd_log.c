@@ -1,0 +1,245 @@
+/*
+ * cmd_log.c - the sensor's logs: kda log show, kda log stats, kda verify.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "term.h"
+
+#define FOLLOW_MS 200u
+
+static int code_of_log(enum kda_status status)
+{
+    return status == KDA_USAGE                                  ? CLI_USAGE
+           : status == KDA_NO_MEMORY || status == KDA_CANCELLED ? CLI_INTERNAL
+                                                                : CLI_INPUT;
+}
+
+static int fail(const struct kda_error *err)
+{
+    cli_error_of(err);
+    return code_of_log(err->status);
+}
+
+/* What a run over lines needs. */
+struct log_run {
+    struct cli *cli;
+    struct kda_log *log;
+    struct kda_log_filter filter;
+    struct kda_log_line line;
+    struct kda_log_stats *stats; /* NULL: show */
+    uint64_t bad, cut;
+    bool stopped; /* sensor.stop was seen last */
+};
+
+static bool parse_time(const char *name, const char *text, uint64_t *ret)
+{
+    if (!text || kda_log_time_parse(text, strlen(text), ret))
+        return true;
+    cli_error("--%s wants a time like 2026-11-29T21:04:05, not '%s'", name, text);
+    return false;
+}
+
+static int make_filter(const struct cli_options *o, struct kda_log_filter *filter)
+{
+    struct kda_error err;
+    memset(filter, 0, sizeof(*filter));
+    filter->image = o->image;
+    filter->has_pid = o->pid != NULL;
+    if (o->pid && !cli_parse_number(o->pid, 0, &filter->pid)) {
+        cli_error("--pid wants a number, not '%s'", o->pid);
+        return CLI_USAGE;
+    }
+    if (!parse_time("since", o->since, &filter->since) ||
+        !parse_time("until", o->until, &filter->until))
+        return CLI_USAGE;
+    if (o->kind && kda_log_filter_kinds(o->kind, &filter->kinds, &err) != KDA_OK)
+        return fail(&err);
+    return CLI_DONE;
+}
+
+static enum kda_status take_line(struct log_run *run, struct kda_error *err)
+{
+    const struct kda_log_line *line = &run->line;
+    run->stopped = line->kind == kda_log_kind_find("sensor.stop", 11);
+    if (!kda_log_matches(&run->filter, line))
+        return KDA_OK;
+    if (run->stats)
+        return kda_log_stats_add(run->stats, line, err);
+    kda_report_event(run->cli->report, line);
+    return KDA_OK;
+}
+
+/* The end of what is there: a log that is being written goes on. False: this is the end. */
+static bool wait_for_more(struct log_run *run)
+{
+    const struct cli *cli = run->cli;
+    if (!cli->options.follow || run->stopped)
+        return false;
+    kda_report_flush(cli->report);
+    (void)fflush(cli->output.file);
+    term_sleep_ms(FOLLOW_MS);
+    return true;
+}
+
+static enum kda_status run_lines(struct log_run *run, struct kda_error *err)
+{
+    enum kda_status status = KDA_OK;
+    while (status == KDA_OK && !kda_report_failed(run->cli->report)) {
+        status = kda_log_next(run->log, &run->line, err);
+        if (status != KDA_OK)
+            break;
+        if (run->line.what == KDA_LOG_LINE)
+            status = take_line(run, err);
+        else if (run->line.what == KDA_LOG_BAD)
+            run->bad++;
+        else if (run->line.what == KDA_LOG_CUT)
+            run->cut++;
+        else if (!wait_for_more(run))
+            break;
+    }
+    return status;
+}
+
+static void put_count(void *context, const struct kda_log_count *count)
+{
+    kda_report_count(context, count);
+}
+
+static int finish_lines(struct log_run *run, int code)
+{
+    struct cli *cli = run->cli;
+    if (run->stats && code == CLI_DONE)
+        kda_log_stats_walk(run->stats, put_count, cli->report);
+    if (run->bad > 0)
+        cli_note(cli, "%llu line%s skipped that %s no events; 'kda verify' tells which",
+                 (unsigned long long)run->bad, run->bad == 1 ? "" : "s",
+                 run->bad == 1 ? "is" : "are");
+    bool cut = run->cut > 0 && !cli->options.follow;
+    if (cut)
+        cli_note(cli, "the log ends within a line: it is still being written, or was cut off");
+    return code == CLI_DONE && (run->bad > 0 || cut) ? CLI_INCOMPLETE : code;
+}
+
+static int run_log(struct log_run *run, bool stats)
+{
+    struct cli *cli = run->cli;
+    struct kda_error err;
+    const struct cli_options *o = &cli->options;
+    int code = make_filter(o, &run->filter);
+    if (code != CLI_DONE)
+        return code;
+    if (kda_log_open((const char *const *)(o->words + 1), o->positional_count - 1, &run->log,
+                     &err) != KDA_OK)
+        return fail(&err);
+    if (stats && kda_log_stats_create(&run->stats, &err) != KDA_OK)
+        return fail(&err);
+    code = cli_open_report(cli);
+    if (code != CLI_DONE)
+        return code;
+    if (run_lines(run, &err) != KDA_OK)
+        code = fail(&err);
+    return cli_finish(cli, finish_lines(run, code));
+}
+
+int cli_run_log(struct cli *cli)
+{
+    const char *verb = cli->options.positional[0];
+    bool stats = strcmp(verb, "stats") == 0;
+    if (!stats && strcmp(verb, "show") != 0) {
+        cli_error("kda log wants 'show' or 'stats', not '%s'", verb);
+        return CLI_USAGE;
+    }
+    if (stats && cli->options.follow) {
+        cli_error("--follow does not apply to 'kda log stats'");
+        return CLI_USAGE;
+    }
+    struct log_run *run = calloc(1, sizeof(*run));
+    if (!run) {
+        cli_error("out of memory");
+        return CLI_INTERNAL;
+    }
+    run->cli = cli;
+    int code = run_log(run, stats);
+    kda_log_stats_destroy(run->stats);
+    kda_log_close(run->log);
+    free(run);
+    return code;
+}
+
+/* ---- verify ---- */
+
+struct verify_run {
+    struct cli *cli;
+    uint64_t findings;
+    uint64_t shown; /* of the log that is being read */
+    size_t logs, incomplete;
+};
+
+static void take_finding(void *context, const struct kda_log_finding *finding)
+{
+    struct verify_run *run = context;
+    run->shown++;
+    kda_report_finding(run->cli->report, finding);
+}
+
+static void take_verdict(void *context, const struct kda_log_verdict *verdict)
+{
+    struct verify_run *run = context;
+    struct cli *cli = run->cli;
+    run->logs++;
+    run->findings += verdict->findings;
+    if (verdict->findings > run->shown)
+        cli_note(cli, "%llu more findings are not listed",
+                 (unsigned long long)(verdict->findings - run->shown));
+    run->shown = 0;
+    if (verdict->ending == KDA_LOG_CUT_OFF || !verdict->has_start)
+        run->incomplete++;
+    if (verdict->ending == KDA_LOG_CUT_OFF && verdict->lines > 0)
+        cli_note(cli, "the log is cut off: its last whole line has id %llu%s",
+                 (unsigned long long)verdict->last_id,
+                 verdict->cut_line ? ", half a line follows" : "");
+    if (!verdict->has_start && verdict->lines > 0)
+        cli_note(cli, "the log begins with id %llu: older files are missing",
+                 (unsigned long long)verdict->first_id);
+    kda_report_log(cli->report, verdict);
+    if (cli->options.verbose || (cli->options.format && strcmp(cli->options.format, "text") != 0))
+        kda_report_accounts(cli->report, verdict);
+}
+
+static bool take_progress(void *context, uint64_t done, uint64_t total)
+{
+    struct verify_run *run = context;
+    return cli_progress(&run->cli->progress, done, total);
+}
+
+int cli_run_verify(struct cli *cli)
+{
+    struct kda_error err;
+    struct kda_log *log = NULL;
+    struct verify_run run = {.cli = cli};
+    const struct cli_options *o = &cli->options;
+    if (kda_log_open((const char *const *)o->words, o->positional_count, &log, &err) != KDA_OK)
+        return fail(&err);
+    int code = cli_open_report(cli);
+    if (code != CLI_DONE) {
+        kda_log_close(log);
+        return code;
+    }
+    const struct kda_log_listener listener = {
+        .finding = take_finding,
+        .verdict = take_verdict,
+        .progress = take_progress,
+        .context = &run,
+    };
+    cli_progress_begin(cli, "verifying");
+    if (kda_log_verify(log, &listener, &err) != KDA_OK)
+        code = fail(&err);
+    cli_progress_end(cli);
+    kda_log_close(log);
+    if (code == CLI_DONE)
+        code = run.findings > 0 ? CLI_FINDINGS : run.incomplete > 0 ? CLI_INCOMPLETE : CLI_DONE;
+    return cli_finish(cli, code);
+}

@@ -1,0 +1,174 @@
+/*
+ * driver.c - loading and unloading: the table below, in order and in reverse.
+ */
+#include "driver.h"
+
+KDA_DRIVER *KdaDriver;
+
+/* --- newer functions ------------------------------------------------------------------------- */
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static PVOID KdapFind(PCWSTR name)
+{
+    UNICODE_STRING string;
+
+    RtlInitUnicodeString(&string, name);
+    return MmGetSystemRoutineAddress(&string);
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapOptionalStart(KDA_DRIVER *driver)
+{
+    KDA_OPTIONAL *optional = &driver->Optional;
+    PVOID secure = KdapFind(KDA_W("IoCreateDeviceSecure"));
+
+    if (secure == NULL)
+        secure = KdapFind(KDA_W("WdmlibIoCreateDeviceSecure"));
+    optional->CreateDeviceSecure = (KDA_IO_CREATE_DEVICE_SECURE)(ULONG_PTR)secure;
+    optional->GetProcessStartKey =
+        (KDA_PS_GET_PROCESS_START_KEY)(ULONG_PTR)KdapFind(KDA_W("PsGetProcessStartKey"));
+    optional->GetProcessSignatureLevel = (KDA_PS_GET_PROCESS_SIGNATURE_LEVEL)(ULONG_PTR)KdapFind(
+        KDA_W("PsGetProcessSignatureLevel"));
+    optional->SetCreateProcessNotifyRoutineEx2 =
+        (KDA_PS_SET_CREATE_PROCESS_NOTIFY_ROUTINE_EX2)(ULONG_PTR)KdapFind(
+            KDA_W("PsSetCreateProcessNotifyRoutineEx2"));
+    optional->SetCreateThreadNotifyRoutineEx =
+        (KDA_PS_SET_CREATE_THREAD_NOTIFY_ROUTINE_EX)(ULONG_PTR)KdapFind(
+            KDA_W("PsSetCreateThreadNotifyRoutineEx"));
+    return STATUS_SUCCESS;
+}
+
+/* --- the queue ------------------------------------------------------------------------------- */
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapQueueStart(KDA_DRIVER *driver)
+{
+    KDAMON_QUEUE_OPTIONS options;
+
+    options.Shards = driver->Settings.RingShards;
+    options.ShardBytes = driver->Settings.RingShardBytes;
+    options.StallMicroseconds = 0;
+    options.Time = KdaClockCounter;
+    return KdaMonEventQueueInitialize(&options) ? STATUS_SUCCESS : STATUS_INSUFFICIENT_RESOURCES;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapQueueStop(KDA_DRIVER *driver)
+{
+    UNREFERENCED_PARAMETER(driver);
+    KdaMonEventQueueDestroy();
+}
+
+/* --- sensors --------------------------------------------------------------------------------- */
+
+/* Processes first, so that each is told before anything it does. */
+static const KDA_SENSOR *const KdapSensors[] = {
+    &KdaProcessSensor, &KdaThreadSensor, &KdaImageSensor, &KdaRegistrySensor, &KdaNetworkSensor,
+};
+
+/* The writer's thread ticks from before the sensors start until after they have stopped. */
+static EX_RUNDOWN_REF KdapTicking;
+static volatile LONG KdapTicksOn;
+
+_Use_decl_annotations_ VOID KdaSensorsTick(VOID)
+{
+    if (!ReadAcquire(&KdapTicksOn) || !ExAcquireRundownProtection(&KdapTicking))
+        return;
+    for (ULONG i = 0; i < ARRAYSIZE(KdapSensors); i++) {
+        if (KdapSensors[i]->Tick != NULL)
+            KdapSensors[i]->Tick();
+    }
+    ExReleaseRundownProtection(&KdapTicking);
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStopSensors(KDA_DRIVER *driver, ULONG count)
+{
+    while (count-- != 0)
+        KdapSensors[count]->Stop(driver);
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSensorsStart(KDA_DRIVER *driver)
+{
+    NTSTATUS status;
+
+    for (ULONG i = 0; i < ARRAYSIZE(KdapSensors); i++) {
+        status = KdapSensors[i]->Start(driver);
+        if (!NT_SUCCESS(status)) {
+            KdapStopSensors(driver, i);
+            return status;
+        }
+    }
+    InterlockedExchange(&KdapTicksOn, 1);
+    return STATUS_SUCCESS;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapSensorsStop(KDA_DRIVER *driver)
+{
+    InterlockedExchange(&KdapTicksOn, 0);
+    ExWaitForRundownProtectionRelease(&KdapTicking);
+    KdapStopSensors(driver, ARRAYSIZE(KdapSensors));
+}
+
+/* --- start and stop -------------------------------------------------------------------------- */
+
+typedef struct _KDA_STEP {
+    NTSTATUS (*Start)(KDA_DRIVER *driver);
+    VOID (*Stop)(KDA_DRIVER *driver);
+} KDA_STEP;
+
+static const KDA_STEP KdapSteps[] = {
+    {KdapOptionalStart, NULL},
+    {KdaSettingsStart, KdaSettingsStop},
+    {KdaClockStart, KdaClockStop},
+    {KdapQueueStart, KdapQueueStop},
+    {KdaFilterStart, KdaFilterStop},
+    {KdaProcessCacheStart, KdaProcessCacheStop},
+    {KdaRecordStart, KdaRecordStop},
+    {KdaDeviceStart, KdaDeviceStop}, /* opens are refused */
+    {KdaReadersStart, KdaReadersStop},
+    {KdaWriterStart, KdaWriterStop}, /* stop: drains, writes sensor.stop */
+    {KdapSensorsStart, KdapSensorsStop},
+    {KdaDeviceOpenForUse, KdaDeviceCloseForUse},
+};
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStopSteps(KDA_DRIVER *driver, ULONG count)
+{
+    while (count-- != 0) {
+        if (KdapSteps[count].Stop != NULL)
+            KdapSteps[count].Stop(driver);
+    }
+    ExFreePoolWithTag(driver, KDA_TAG_DRIVER);
+    KdaDriver = NULL;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnload(PDRIVER_OBJECT driverObject)
+{
+    UNREFERENCED_PARAMETER(driverObject);
+    KdapStopSteps(KdaDriver, ARRAYSIZE(KdapSteps));
+}
+
+_Use_decl_annotations_ NTSTATUS DriverEntry(PDRIVER_OBJECT driverObject,
+                                            PUNICODE_STRING registryPath)
+{
+    NTSTATUS status = STATUS_SUCCESS;
+    KDA_DRIVER *driver;
+    ULONG started = 0;
+
+    ExInitializeRundownProtection(&KdapTicking);
+    InterlockedExchange(&KdapTicksOn, 0);
+    driver = ExAllocatePoolWithTag(NonPagedPoolNx, sizeof *driver, KDA_TAG_DRIVER);
+    if (driver == NULL)
+        return STATUS_INSUFFICIENT_RESOURCES;
+    RtlZeroMemory(driver, sizeof *driver);
+    driver->DriverObject = driverObject;
+    driver->RegistryPath = registryPath;
+    KdaDriver = driver;
+    while (started < ARRAYSIZE(KdapSteps)) {
+        status = KdapSteps[started].Start(driver);
+        if (!NT_SUCCESS(status))
+            goto Exit;
+        started++;
+    }
+    driver->RegistryPath = NULL;
+    driverObject->DriverUnload = KdapUnload;
+Exit:
+    if (!NT_SUCCESS(status))
+        KdapStopSteps(driver, started);
+    return status;
+}

@@ -1,0 +1,117 @@
+/*
+ * zw_dir.c - listing a directory.
+ */
+#include "zw.h"
+
+#include <dirent.h>
+#include <strings.h>
+
+static bool matches(const char *pattern, const char *name)
+{
+    for (; *pattern && *pattern != '*'; pattern++, name++) {
+        if (!*name || (*pattern != '?' && strncasecmp(pattern, name, 1) != 0))
+            return false;
+    }
+    if (!*pattern)
+        return !*name;
+    for (pattern++;; name++) {
+        if (matches(pattern, name))
+            return true;
+        if (!*name)
+            return false;
+    }
+}
+
+static size_t to_utf16(const char *text, uint16_t *out)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    size_t used = 0;
+
+    while (*at) {
+        uint32_t c = *at++;
+        int more = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC0 ? 1 : 0;
+        c &= more == 3 ? 7u : more == 2 ? 15u : more == 1 ? 31u : 127u;
+        for (; more > 0 && (*at & 0xC0) == 0x80; more--)
+            c = c << 6 | (*at++ & 63u);
+        if (c >= 0x10000) {
+            out[used++] = (uint16_t)(0xD800 + ((c - 0x10000) >> 10));
+            c = 0xDC00 + ((c - 0x10000) & 0x3FF);
+        }
+        out[used++] = (uint16_t)c;
+    }
+    return used;
+}
+
+static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uint8_t *buffer,
+                           ULONG length, PIO_STATUS_BLOCK io)
+{
+    ULONG used = 0;
+    ULONG *link = NULL;
+
+    for (; f->entry_next < f->entry_count; f->entry_next++) {
+        uint16_t name[256];
+        const char *text = f->entries[f->entry_next]->d_name;
+        size_t units;
+        ULONG bytes;
+        FILE_NAMES_INFORMATION *entry;
+        if (!matches(pattern, text))
+            continue;
+        units = to_utf16(text, name);
+        used = (used + 7u) & ~7u;
+        bytes = (ULONG)(FIELD_OFFSET(FILE_NAMES_INFORMATION, FileName) + units * 2);
+        if (used + bytes > length) {
+            if (!link)
+                return STATUS_BUFFER_OVERFLOW;
+            break;
+        }
+        if (link)
+            *link = used - (ULONG)((uint8_t *)link - buffer);
+        entry = (void *)(buffer + used);
+        entry->NextEntryOffset = 0;
+        entry->FileIndex = 0;
+        entry->FileNameLength = (ULONG)(units * 2);
+        memcpy(entry->FileName, name, units * 2);
+        link = &entry->NextEntryOffset;
+        used += bytes;
+        io->Information = used;
+        if (single) {
+            f->entry_next++;
+            break;
+        }
+    }
+    return link ? STATUS_SUCCESS : STATUS_NO_MORE_FILES;
+}
+
+NTSTATUS ZwQueryDirectoryFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcContext,
+                              PIO_STATUS_BLOCK io, PVOID buffer, ULONG length, ULONG class_,
+                              BOOLEAN single, PUNICODE_STRING pattern, BOOLEAN restart)
+{
+    struct sim_str text = sim_str_of(pattern);
+    struct file *f;
+    char *wanted;
+    bool first;
+    NTSTATUS status;
+
+    SIM_DDI(PASSIVE_LEVEL);
+    (void)apcContext;
+    SIM_CHECK(class_ == FileNamesInformation, "class %u is not simulated", class_);
+    if (sim_file_fails(__func__, SIM_FILE_QUERY, &status))
+        return status;
+    f = sim_file_data(__func__, file, event, apc);
+    if (!f)
+        return STATUS_INVALID_HANDLE;
+    first = !f->entries;
+    if (restart)
+        f->entry_next = 0;
+    if (first)
+        f->entry_count = scandir(f->path, &f->entries, NULL, alphasort);
+    wanted = text.count ? sim_utf8(text.units, text.count) : strdup("*");
+    status = f->entry_count < 0 ? STATUS_IO_DEVICE_ERROR
+                                : list_names(f, wanted, single, buffer, length, io);
+    if (status == STATUS_NO_MORE_FILES && first)
+        status = STATUS_NO_SUCH_FILE;
+    free(wanted);
+    io->Status = status;
+    sim_object_unref(f);
+    return status;
+}

@@ -1,0 +1,238 @@
+"""The tool as a person or a script meets it: exit codes, messages, options, output that fails."""
+import csv
+import io
+import json
+import os
+import subprocess
+import unittest
+
+from common import KDA, WORK, forge, kda, need_data, rows, work
+
+ADVICE = "this is a triage dump (DumpType 4): it holds no tracing memory"
+
+
+class Usage(unittest.TestCase):
+    def usage(self, *args, says):
+        result = kda(*args)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertIn(says, result.stderr)
+
+    def test_wrong_command_lines(self):
+        image = forge("tiny", "cli-tiny.raw")
+        self.usage("sesions", image, says="sessions")
+        self.usage("sessions", says="IMAGE")
+        self.usage("sessions", "--formt", "json", image, says="--format")
+        self.usage("sessions", "-f", "yaml", image, says="yaml")
+        self.usage("sessions", "-f", says="wants a value")
+        self.usage("sessions", image, "no such session", says="no session")
+        self.usage("sessions", image, "--silo", "0x123", says="silo")
+        self.usage("sessions", image, "--dtb", "twelve", says="dtb")
+        self.usage("sessions", image, "--limit", "-1", says="limit")
+        self.usage("sessions", image, "--limit", "0", says="above 0")
+        self.usage("sessions", image, "--dtb", "0x0", says="above 0")
+        self.usage("info", image, "extra", "more", says="too many arguments")
+
+    def test_help_and_version(self):
+        for args in (["--help"], ["sessions", "--help"], ["map", "-h"], ["--version"],
+                     ["symbols", "get", "--help"]):
+            result = kda(*args)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), args)
+            self.assertTrue(result.stdout)
+
+    def test_formats_lists_every_table(self):
+        result = kda("formats")
+        self.assertEqual(result.returncode, 0)
+        for word in ("dmp-bitmap", "elf", "lime", "profile", "isf", "jsonl", "10.0.22000.795"):
+            self.assertIn(word, result.stdout)
+
+
+class ExitCodes(unittest.TestCase):
+    def code(self, expected, *args, says=None):
+        result = kda(*args)
+        self.assertEqual(result.returncode, expected, (args, result.stderr))
+        if says:
+            self.assertIn(says, result.stderr)
+        return result
+
+    def file(self, name, content):
+        path = work(name)
+        with open(path, "wb") as f:
+            f.write(content)
+        return path
+
+    def test_3_no_file_no_format_no_kernel(self):
+        self.code(3, "info", work("does-not-exist"), says="cannot open")
+        self.code(3, "info", WORK, says="directory")
+        self.code(3, "info", self.file("empty.bin", b""), says="empty")
+        self.code(3, "sessions", self.file("zeros.raw", bytes(1 << 20)), says="no Windows")
+        self.code(3, "sessions", self.file("mini.dmp", b"MDMP" + bytes(8192)), says="minidump")
+        self.code(3, "sessions", self.file("disk.E01", b"EVF\x09\x0d\x0a\xff\x00" + bytes(8192)),
+                  says="EWF")
+        self.code(3, "sessions", self.file("hiber.sys", b"HIBR" + bytes(8192)), says="hibernation")
+
+    def test_4_holes_are_listed_and_counted(self):
+        image = forge("holes", "cli-holes.dmp", "--format", "dmp-bitmap")
+        result = self.code(4, "map", image, says="incomplete")
+        verbose = self.code(4, "sessions", image, "-v")
+        listed = self.code(4, "sessions", image, "-f", "jsonl")
+        gaps = rows(listed, "gap")
+        self.assertTrue(gaps)
+        self.assertIn("%d gaps" % len(gaps), listed.stderr)
+        self.assertIn(gaps[0]["va"], verbose.stdout)
+        self.assertTrue(result.stdout)
+        whole = json.loads(self.code(4, "sessions", image, "-f", "json").stdout)
+        self.assertEqual(whole["gaps"], gaps)
+
+    def test_5_symbols_missing_names_file_places_command(self):
+        image = forge("new-24h2", "cli-24h2.raw")
+        result = self.code(5, "sessions", image, "--symbols", "pdb", says="ntkrnlmp.pdb/")
+        self.assertIn("kda symbols get", result.stderr)
+        self.assertIn("looked in", result.stderr)
+        self.assertEqual(result.stdout, "")
+        info = self.code(5, "info", image, "-f", "jsonl", "--symbols", "pdb")
+        self.assertIn("kernel_base", rows(info)[0])
+
+    def test_6_output_that_cannot_be_written(self):
+        image = forge("win11", "cli-win11.raw")
+        with open("/dev/full", "w") as full:
+            for output_format in ("text", "csv", "json", "jsonl"):
+                result = subprocess.run([KDA, "map", image, "-q", "-f", output_format],
+                                        stdin=subprocess.DEVNULL, stdout=full,
+                                        stderr=subprocess.PIPE, text=True)
+                self.assertEqual(result.returncode, 6, result.stderr)
+                self.assertIn("cannot write", result.stderr)
+        target = work("no-such-folder/out.json")
+        self.code(6, "map", image, "-o", target, says=target)
+        self.code(2, "map", image, "-o", image)
+
+    def test_output_file_is_whole_or_not_there(self):
+        image = forge("win11", "cli-win11.raw")
+        target = work("out.json")
+        self.code(0, "map", image, "-q", "-f", "json", "-o", target)
+        with open(target) as f:
+            self.assertTrue(json.load(f)["rows"])
+        before = sorted(os.listdir(WORK))
+        self.code(3, "map", work("zeros.raw") if os.path.exists(work("zeros.raw")) else
+                  self.file("zeros.raw", bytes(1 << 20)), "-f", "json", "-o", target)
+        with open(target) as f:
+            self.assertTrue(json.load(f)["rows"], "the old file was harmed")
+        self.assertEqual([n for n in sorted(os.listdir(WORK)) if n not in before
+                          and n != "zeros.raw"], [])
+
+    def test_closed_pipe_is_quiet(self):
+        image = forge("win11", "cli-win11.raw")
+        process = subprocess.Popen([KDA, "map", image, "-q"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.close()
+        error = process.stderr.read()
+        self.assertEqual((process.wait(), error), (6, b""))
+        process.stderr.close()
+
+    def test_triage_dump(self):
+        dump = need_data("dumps/1_IRQL_NOT_LESS_OR_EQUAL.dmp")
+        for command in ("sessions", "consumers", "providers", "processes", "map"):
+            self.code(4, command, dump, says=ADVICE)
+
+
+class TriageDumps(unittest.TestCase):
+    NAMES = ["1_IRQL_NOT_LESS_OR_EQUAL.dmp", "2_PAGE_FAULT_IN_NONPAGED_AREA.dmp",
+             "3_SYSTEM_THREAD_EXCEPTION_NOT_HANDLED.dmp"]
+
+    def test_info_names_build_kernel_drivers_process(self):
+        for name in self.NAMES:
+            with self.subTest(name=name):
+                result = kda("info", need_data("dumps/" + name), "-f", "jsonl")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                info = rows(result)[0]
+                self.assertEqual(info["build"], 26100)
+                self.assertTrue(info["version"].startswith("10.0.26100"), info["version"])
+                self.assertEqual(info["pe_timestamp"], "0x4473d78d")
+                self.assertEqual(info["pe_size"], 0x1450000)
+                kernel = info["drivers"][0]
+                self.assertEqual((kernel["name"], kernel["base"]),
+                                 ("ntoskrnl.exe", info["kernel_base"]))
+                self.assertGreater(len(info["drivers"]), 100)
+                self.assertTrue(info["process"])
+
+
+class Selection(unittest.TestCase):
+    """The generated Windows 11 machine: session 17 is the EDR's, 3 and 4 exist in two silos."""
+
+    def setUp(self):
+        self.image = forge("win11", "cli-win11.raw")
+
+    def rows(self, *args):
+        result = kda(*args, "-f", "jsonl", "-q")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return rows(result)
+
+    def test_session_by_id_or_name_in_every_silo(self):
+        by_name = self.rows("sessions", self.image, "exampleedrsession")
+        self.assertEqual([(r["id"], r["name"]) for r in by_name], [(17, "ExampleEdrSession")])
+        self.assertEqual(self.rows("sessions", self.image, "17"), by_name)
+        self.assertEqual(self.rows("sessions", self.image, "--session", "17"), by_name)
+        both = self.rows("sessions", self.image, "4")
+        self.assertEqual(len(both), 2)
+        host = self.rows("sessions", self.image, "4", "--silo", "host")
+        self.assertEqual([r["silo"] for r in host], ["host"])
+        other = [r["silo"] for r in both if r["silo"] != "host"][0]
+        self.assertEqual([r["silo"] for r in
+                          self.rows("sessions", self.image, "4", "--silo", other)], [other])
+
+    def test_consumers_and_providers_of_a_session(self):
+        consumers = self.rows("consumers", self.image, "--session", "17")
+        self.assertEqual({r["process"] for r in consumers}, {"edrsensor.exe", "MsSense.exe"})
+        providers = self.rows("providers", self.image, "--session", "ExampleEdrSession")
+        self.assertEqual(len(providers), 14)
+        for row in providers:
+            self.assertIn(17, [e["session_id"] for e in row["enables"] if e["enabled"]])
+
+    def test_provider_by_name_or_guid(self):
+        by_name = self.rows("providers", self.image, "microsoft-windows-threat-intelligence")
+        guid = "{f4e1897c-bb5d-5668-f1d8-040f4d8dd344}"
+        self.assertEqual([r["guid"] for r in by_name], [guid])
+        for text in (guid, guid.strip("{}"), guid.upper()):
+            self.assertEqual(self.rows("providers", self.image, text), by_name)
+        self.assertIn("symbol", by_name[0]["found_by"])
+
+    def test_default_list_of_providers_is_what_is_in_use(self):
+        used = self.rows("providers", self.image)
+        everything = self.rows("providers", self.image, "--all")
+        self.assertLess(len(used), len(everything))
+        for row in used:
+            self.assertTrue(row["registrations"] or any(e["enabled"] for e in row["enables"]) or
+                            row["provider_enable"]["enabled"])
+
+    def test_grep_and_limit(self):
+        hits = self.rows("processes", self.image, "--grep", "SVCHOST")
+        self.assertTrue(hits)
+        self.assertTrue(all("svchost" in json.dumps(row).lower() for row in hits))
+        self.assertEqual(len(self.rows("processes", self.image, "--limit", "3")), 3)
+
+    def test_csv_has_one_heading_and_equal_width(self):
+        for command in ("sessions", "consumers", "providers", "processes"):
+            result = kda(command, self.image, "-f", "csv", "-q")
+            table = list(csv.reader(io.StringIO(result.stdout)))
+            self.assertGreater(len(table), 1)
+            self.assertEqual({len(line) for line in table}, {len(table[0])})
+            self.assertEqual(len(set(table[0])), len(table[0]))
+
+    def test_json_and_jsonl_agree(self):
+        whole = json.loads(kda("map", self.image, "-f", "json", "-q").stdout)
+        self.assertEqual(whole["rows"], self.rows("map", self.image))
+        self.assertEqual(whole["gaps"], [])
+
+    def test_names_from_the_image_cannot_steer_a_terminal(self):
+        image = forge("hostile-strings", "cli-hostile-strings.raw")
+        for command in ("map", "sessions", "processes", "consumers", "providers"):
+            result = kda(command, image, "-q")
+            self.assertIn(result.returncode, (0, 4))
+            bad = [c for c in result.stdout if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160]
+            self.assertEqual(bad, [], command)
+            for row in rows(kda(command, image, "-q", "-f", "jsonl")):
+                self.assertIn("row", row)
+
+
+if __name__ == "__main__":
+    unittest.main()
