@@ -28,8 +28,8 @@ def check(model, work, name, defines, expected):
     folder = os.path.join(work, os.path.basename(model)[:-4], name)
     os.makedirs(folder, exist_ok=True)
     for args in (["spin", "-a"] + ["-D" + d for d in defines] + [os.path.abspath(model)],
-                 ["gcc", "-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=1500", "-DVECTORSZ=4096", "-o", "pan",
-                  "pan.c"]):
+                 ["gcc", "-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=1500", "-DVECTORSZ=4096",
+                  "-o", "pan", "pan.c"]):
         result = call(args, folder)
         if result.returncode != 0:
             return "could not be built:\n" + result.stdout

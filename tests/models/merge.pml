@@ -1,12 +1,14 @@
 /*
- * Two shards merged by time. A thread's records never overtake each other, whichever shard they go
+ * Two shards merged by time. A thread's records never overtake each other, whichever shards they go
  * to: it may change its CPU before each push (MIGRATE), or stay and be refused by its own shard and
- * spill (default) while the clock stands still for as long as it likes (equal times).
+ * spill, while the clock stands still (default) or moves now and then (TICKS).
  *
  * run: migration MIGRATE => ok
  * run: one_pass MIGRATE ONE_PASS => error
- * run: spill_equal_times => ok
+ * run: spill => ok
  * run: spill_same_home SAME_HOME => ok
+ * run: spill_ticks TICKS SECOND=1 => ok
+ * run: spill_ticks_same_home TICKS SECOND=1 SAME_HOME => ok
  * run: spill_without_rule NO_RULE => error
  * run: spill_by_refusal_only SAME_HOME RESERVED=refused => error
  * run: busy_between BUSY_IGNORED => error
@@ -16,7 +18,10 @@
 #define RESERVED reserved
 #endif
 #define THREADS 2
-#define EACH 2
+#ifndef SECOND
+#define SECOND 2        /* pushes of the second producer */
+#endif
+#define ALL (2 + SECOND)
 #define ROOM 4
 
 typedef shard_t {
@@ -34,12 +39,12 @@ shard_t shard[2];
 byte clock = 1;
 byte finished;
 
-proctype producer(byte me; byte mine)
+proctype producer(byte me; byte mine; byte each)
 {
     byte n, s, t, p, h;
     bool spill;
     do
-    :: n == EACH -> break
+    :: n == each -> break
     :: else ->
         s = mine;
         spill = false;
@@ -51,11 +56,17 @@ proctype producer(byte me; byte mine)
         fi;
         atomic { clock++; t = clock };
 #else
-        if
-        :: atomic { clock++ }
-        :: skip
-        fi;
-        t = clock;
+#ifdef TICKS
+        atomic {
+            if
+            :: clock++
+            :: skip
+            fi;
+            t = clock
+        };
+#else
+        t = 1;
+#endif
         if
         :: skip
         :: h = shard[mine].head; spill = true; s = 1 - mine
@@ -116,7 +127,7 @@ proctype consumer()
     byte s, best, out, q;
     bool held, may, unsure;
     do
-    :: out == THREADS * EACH -> break
+    :: out == ALL -> break
     :: else ->
         /* Looking again is of use only when there is something new. */
         (shard[0].head != lim[0] || shard[1].head != lim[1] || held);
@@ -193,11 +204,11 @@ proctype consumer()
 init
 {
     atomic {
-        run producer(0, 0);
+        run producer(0, 0, 2);
 #ifdef SAME_HOME
-        run producer(1, 0);
+        run producer(1, 0, SECOND);
 #else
-        run producer(1, 1);
+        run producer(1, 1, SECOND);
 #endif
         run consumer()
     }
