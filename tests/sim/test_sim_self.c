@@ -4,56 +4,11 @@
  * A kernel that forgives proves nothing about a driver, so each rule it enforces is broken here
  * once, in a child process that has to end with the right bug check.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "breaks.h"
 
-#include <cmocka.h>
-
-#include "nt.h"
-#include "sim.h"
 #include "wfp.h"
 
 #define TAG 0x74736554u /* Test */
-
-/* --- the smallest driver --------------------------------------------------------------------- */
-
-static VOID small_unload(PDRIVER_OBJECT driver)
-{
-    (void)driver;
-}
-
-static NTSTATUS small_entry(PDRIVER_OBJECT driver, PUNICODE_STRING path)
-{
-    (void)path;
-    driver->DriverUnload = small_unload;
-    return STATUS_SUCCESS;
-}
-
-static void load(void)
-{
-    const struct sim_options options = {.hang_ms = 300};
-
-    if (!sim_boot(&options) || sim_driver_load(small_entry) != STATUS_SUCCESS)
-        abort();
-}
-
-static void expect(void (*function)(void *context), const char *text)
-{
-    assert_true(sim_expect_bugcheck(function, NULL, text));
-}
-
-#define BREAKS(name, text)                                                                         \
-    static void name##_child(void *unused);                                                        \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        expect(name##_child, text);                                                                \
-    }                                                                                              \
-    static void name##_child(void *unused)
 
 /* --- pool ------------------------------------------------------------------------------------ */
 
