@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "kda/compare.h"
 #include "kda/error.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
@@ -43,8 +44,8 @@ extern const size_t cli_exit_code_count;
 struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
     const char *kind, *pid, *image, *since, *until;
-    uint64_t dtb, limit;
-    bool all, download, follow, quiet, verbose, no_color, help, version;
+    uint64_t dtb, limit, tolerance;
+    bool exit_code, all, download, follow, quiet, verbose, no_color, help, version;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -60,6 +61,7 @@ enum {
     CLI_GROUP_ALL = 32,
     CLI_GROUP_FETCH = 64,
     CLI_GROUP_EVENTS = 128, /* commands that pick events */
+    CLI_GROUP_COMPARE = 2048,
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -213,6 +215,7 @@ int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
 int cli_run_log(struct cli *cli);
 int cli_run_verify(struct cli *cli);
+int cli_run_compare(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */
 int cli_main(int argc, char **argv);

@@ -50,6 +50,11 @@ const struct cli_command cli_commands[] = {
      "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4:\n"
      "the log has no end or no beginning, and what is there holds. -v lists totals of each kind.",
      CLI_GROUP_OUTPUT, 1, CLI_MANY, cli_run_verify},
+    {"compare", "A B", "two witnesses of one machine and time: what did only one of them see?",
+     "A and B are logs of the sensor. Events are matched by process, object and time; what a\n"
+     "witness could not have seen (its start and end, kinds it does not record, losses and\n"
+     "filters it declares) is left out and counted. -v and the other formats list each event.",
+     CLI_GROUP_OUTPUT | CLI_GROUP_COMPARE, 2, 2, cli_run_compare},
     {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
      NULL,
      CLI_GROUP_OUTPUT, 0, 0, cli_run_formats},

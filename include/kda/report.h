@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kda/compare.h"
 #include "kda/error.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
@@ -44,6 +45,9 @@ enum kda_row_kind {
     KDA_ROW_ACCOUNT,
     KDA_ROW_FINDING,
     KDA_ROW_COUNT,
+    KDA_ROW_WITNESS,
+    KDA_ROW_DIFFERENCE,
+    KDA_ROW_UNMATCHED,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -164,6 +168,14 @@ void kda_report_log(struct kda_report *report, const struct kda_log_verdict *ver
 void kda_report_accounts(struct kda_report *report, const struct kda_log_verdict *verdict);
 void kda_report_finding(struct kda_report *report, const struct kda_log_finding *finding);
 void kda_report_count(struct kda_report *report, const struct kda_log_count *count);
+
+/* ---- two witnesses ---- */
+
+/* `source` says what the witness is ("log", "etl", "memory"). */
+void kda_report_witness(struct kda_report *report, unsigned witness, const char *path,
+                        const char *source, const struct kda_compare_witness *seen);
+void kda_report_difference(struct kda_report *report, const struct kda_compare_group *group);
+void kda_report_unmatched(struct kda_report *report, const struct kda_compare_event *event);
 
 /* ---- everything of a kind ---- */
 

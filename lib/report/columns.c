@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "columns_compare.h"
 #include "columns_log.h"
 
 enum {
@@ -258,6 +259,12 @@ const struct kda_columns *kda_columns_of(enum kda_row_kind kind)
         return &kda_finding_columns;
     case KDA_ROW_COUNT:
         return &kda_count_columns;
+    case KDA_ROW_WITNESS:
+        return &kda_witness_columns;
+    case KDA_ROW_DIFFERENCE:
+        return &kda_difference_columns;
+    case KDA_ROW_UNMATCHED:
+        return &kda_unmatched_columns;
     default:
         return &tables[kind];
     }
