@@ -108,6 +108,9 @@ void sim_set_cpu(uint32_t cpu);
 /* Counter and system time move together. Timed waits and timers end when the simulated clock
  * reaches them, or after as much real time: a clock that stands still hangs nobody. */
 void sim_clock_advance(uint64_t units_100ns);
+/* A delay (KeDelayExecutionThread) lets the clock pass by as much and does not wait: long ones are
+ * tested in no time, and how long they were is what the clock says. Off at boot. */
+void sim_clock_delays(bool pass);
 /* Sets the system time, and the counter with it where that is forward; never moves back. */
 void sim_clock_set(uint64_t utc);
 /* Somebody corrects the system clock, maybe backwards; the counter does not notice. */
