@@ -345,7 +345,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaLogFileFlush(_Inout_ KDA_LOG_FILE *file);
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaLogFileClose(_Inout_ KDA_LOG_FILE *file);
 
-/* Totals per kind of everything but sensor.*. */
+/* Totals per kind. */
 typedef struct _KDA_ACCOUNT {
     uint64_t Offered[KDA_KIND_COUNT];
     uint64_t Written[KDA_KIND_COUNT];
@@ -392,7 +392,7 @@ extern const UCHAR KdaSecurityDescriptor[];
 
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaReadersStart(_Inout_ KDA_DRIVER *driver);
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaReadersStop(_Inout_ KDA_DRIVER *driver);
-/* Parks the read; the first of a handle makes it a reader. */
+/* Parks the read; the first of a handle makes it a reader. One of no bytes is completed at once. */
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaReaderRead(_Inout_ PIRP irp);
 /* Ends the parked reads of a handle; then the reader itself. Both may come, in this order. */
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaReaderCleanup(_In_ PFILE_OBJECT file);

@@ -168,7 +168,7 @@ enum kda_log_ending {
 };
 
 struct kda_log_account {
-    uint64_t lines;                            /* lines of the kind in the files */
+    uint64_t lines; /* lines of the kind in the files, without a live reader's own losses */
     uint64_t offered, written, lost, filtered; /* as the last totals say */
     uint64_t lost_lines, filtered_lines;       /* sums over sensor.loss and sensor.filtered */
     uint64_t reader_lost; /* sums over losses of the live reader that made this copy */

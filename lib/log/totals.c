@@ -111,10 +111,21 @@ static void take_base(struct kda_log_check *check)
     }
 }
 
+/* Totals that name any kind of sensor.* count all of them: those of the sensor always do, because
+ * there is a sensor.start. Totals made by others may be of recorded kinds alone. */
+static bool counts_sensor(const struct kda_log_totals *now)
+{
+    for (unsigned kind = 1; kind < kda_log_kind_count(); kind++)
+        if (kda_log_kind_is_sensor(kind) && (now->offered[kind] > 0 || now->written[kind] > 0))
+            return true;
+    return false;
+}
+
 void kda_log_check_totals(struct kda_log_check *check, const struct kda_log_line *line, bool final)
 {
     if (!take_totals(check, line))
         return;
+    bool sensor = counts_sensor(&check->now);
     if (!check->based)
         take_base(check);
     struct kda_log_verdict *verdict = &check->verdict;
@@ -124,7 +135,7 @@ void kda_log_check_totals(struct kda_log_check *check, const struct kda_log_line
         account->written = check->now.written[kind];
         account->lost = check->now.lost[kind];
         account->filtered = check->now.filtered[kind];
-        if (!kda_log_kind_name(kind) || kda_log_kind_is_sensor(kind))
+        if (!kda_log_kind_name(kind) || (kda_log_kind_is_sensor(kind) && !sensor))
             continue;
         check_sum(check, line, kind, final);
         check_falling(check, line, kind);

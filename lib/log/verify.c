@@ -2,8 +2,8 @@
  * verify.c - the account of a log: lines in order, ids dense, times that never go back, and every
  * event that was offered either written, or lost and counted, or taken by a rule and counted.
  *
- * Kinds sensor.* are what the sensor says about itself: they have ids like all lines, but nobody
- * offers them, so they are not part of the account.
+ * Kinds sensor.* are what the sensor says about itself. They are part of the account: never lost,
+ * never filtered, and a line with totals counts itself.
  */
 #include "verify.h"
 
@@ -202,7 +202,9 @@ static void take_line(struct kda_log_check *check, const struct kda_log_line *li
         kda_log_say(check, "line", line, "of a kind that is not known");
     verdict->lines++;
     verdict->tail++;
-    verdict->account[line->kind].lines++;
+    /* A line that a live reader got for itself is not one of the log. */
+    if (!is_reader_loss(line))
+        verdict->account[line->kind].lines++;
     take_kind(check, line);
 }
 

@@ -38,6 +38,10 @@
 #define FILE_LINE(id, t, next) HEAD(id, "sensor.file", t) "," ID ",\"next_id\":" #next "}\n"
 #define A "\"image.load\":"
 #define B "\"process.create\":"
+#define S_START "\"sensor.start\":"
+#define S_LOSS "\"sensor.loss\":"
+#define S_STATUS "\"sensor.status\":"
+#define S_STOP "\"sensor.stop\":"
 
 struct seen {
     struct kda_log_verdict verdict;
@@ -162,6 +166,37 @@ static const struct fault cases[] = {
      FILE_LINE(10, 1, 11) LINE(11, "image.load", 1) STATUS(12, "sensor.status", 1, A "9", A "8")
          STOP(13, 2, A "9", A "9", "", ""),
      "account:4"},
+    {"the sensor's own lines are counted",
+     START LINE(1, "image.load", 1) LOSS(2, 1, A "1")
+         TOTALS(3, "sensor.status", 1, A "2," S_START "1," S_LOSS "1," S_STATUS "1",
+                A "1," S_START "1," S_LOSS "1," S_STATUS "1", A "1", "")
+             STOP(4, 2, A "2," S_START "1," S_LOSS "1," S_STATUS "1," S_STOP "1",
+                  A "1," S_START "1," S_LOSS "1," S_STATUS "1," S_STOP "1", A "1", ""),
+     ""},
+    {"totals that leave one of the sensor's own lines out",
+     START LOSS(1, 1, A "1")
+         STOP(2, 2, A "1," S_START "1," S_STOP "1", S_START "1," S_STOP "1", A "1", ""),
+     "account:3"},
+    {"totals that do not count themselves", START STOP(1, 2, S_START "1", S_START "1", "", ""),
+     "account:2"},
+    {"one of the sensor's own lines that was lost",
+     START STOP(1, 2, S_START "1," S_LOSS "1," S_STOP "1", S_START "1," S_STOP "1", S_LOSS "1", ""),
+     "account:2"},
+    {"a reader's own loss is no line of the log",
+     START READER_LOSS(1, A "1")
+         STOP(2, 2, A "1," S_START "1," S_STOP "1", A "1," S_START "1," S_STOP "1", "", ""),
+     ""},
+    {"a line of the sensor's own that a reader lost",
+     START READER_LOSS(1, S_STATUS "1") STOP(2, 2, S_START "1," S_STATUS "1," S_STOP "1",
+                                             S_START "1," S_STATUS "1," S_STOP "1", "", ""),
+     ""},
+    {"a beginning that is gone, with the sensor's own lines",
+     FILE_LINE(10, 1, 11)
+         STATUS(11, "sensor.status", 1, S_START "1,\"sensor.file\":1," S_STATUS "3",
+                S_START "1,\"sensor.file\":1," S_STATUS "3")
+             STOP(12, 2, S_START "1,\"sensor.file\":1," S_STATUS "3," S_STOP "1",
+                  S_START "1,\"sensor.file\":1," S_STATUS "3," S_STOP "1", "", ""),
+     ""},
 };
 
 static void test_each_fault(void **state)
