@@ -98,7 +98,8 @@ def known(value):
 def data_of(details):
     number = details[7:-1].replace("-0x", "") if details[:7] in ("DWORD (", "QWORD (") else None
     if number is not None:
-        return ("REG_" + details[:5], int(number, 16))
+        value = int(number, 16)
+        return ("REG_" + details[:5], value if value < 2 ** 53 else hex(value))
     if details == "Binary Data":
         return ("REG_BINARY", "")
     return ("REG_SZ", "" if details == "(Empty)" else details)
@@ -421,7 +422,7 @@ class TestScript(Replayed):
         self.assertEqual(values["Path"]["value_type"], "REG_EXPAND_SZ")
         self.assertEqual(values["List"]["data"], ["eins", "zwei", "drei vier"])
         self.assertEqual(values["Number"]["data"], 4294967295)
-        self.assertEqual(int(str(values["Big"]["data"]), 0), 18446744073709551615)
+        self.assertEqual(values["Big"]["data"], "0xffffffffffffffff")
         self.assertEqual(values["Binary"]["data"], "00ff10203a7f80")
         self.assertEqual(values[""]["data"], "default")
         self.assertIn("n" * 300, values)
