@@ -305,6 +305,7 @@ class TestReplay(Replayed):
         """process.create, or process.existing, precedes everything of that process."""
         self.assertEqual(lines[0]["kind"], "sensor.start")
         self.assertEqual(lines[-1]["kind"], "sensor.stop")
+        self.assertEqual(sum(lines[-1]["written"].values()), lines[-1]["id"] + 1)
         alive, last = set(), ""
         for line in lines:
             self.assertGreaterEqual(line["time"], last)
@@ -504,6 +505,70 @@ class TestLogCommands(Replayed):
                 shown.kill()
                 shown.wait()
                 shown.stdout.close()
+
+    def follow(self, steps, path, code, says=""):
+        """Starts to follow `path`; each step makes changes and says what is shown then."""
+        shown = subprocess.Popen([common.KDA, "log", "show", "--follow", "-f", "jsonl", path],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            for change, lines in steps:
+                change()
+                for line in lines:
+                    self.assertEqual(shown.stdout.readline(), line)
+            self.assertEqual(shown.stdout.read(), "")
+            self.assertEqual(shown.wait(timeout=60), code)
+            self.assertIn(says, shown.stderr.read())
+        finally:
+            shown.kill()
+            shown.wait()
+            shown.stdout.close()
+            shown.stderr.close()
+
+    def test_follow_into_further_files(self):
+        """The next file of the log is followed, one of another log is not; a file that was gone
+        before it was seen is told."""
+        line = lambda number, kind, log="a": json.dumps(
+            {"v": 1, "id": number, "time": "2026-11-29T21:04:05.1234567Z", "kind": kind,
+             "source": "driver", "log": "{%s}" % log}) + "\n"
+        folder = fresh("follow")
+        os.makedirs(folder)
+        name = lambda number: os.path.join(folder, "kdamonitor-1-%06d.jsonl" % number)
+
+        def write(number, *lines):
+            with open(name(number), "a", encoding="utf-8") as f:
+                f.write("".join(lines))
+
+        first, load = line(0, "sensor.start"), [line(n, "image.load") for n in range(4)]
+        write(1, first)
+
+        def rotate():
+            write(1, load[1])
+            write(2, line(2, "sensor.file"), load[3])
+            os.remove(name(1))
+
+        def leave_some_out():
+            write(3, line(0, "sensor.start", "b"))
+            os.remove(name(3))
+            write(12, line(9, "sensor.file"), line(10, "sensor.stop"))
+
+        self.follow([(lambda: None, [first]), (rotate, [load[1], line(2, "sensor.file"), load[3]]),
+                     (leave_some_out, [line(9, "sensor.file"), line(10, "sensor.stop")])],
+                    name(1), 4, "5 lines are missing: a file was removed before")
+
+    def test_follow_all_files(self):
+        """Only the first file is named; all others of the log are found."""
+        folder = fresh("follow-all")
+        self.replay(RECORDINGS[1], folder, *EVERYTHING, "--set", "FileMegabytes=1",
+                    "--set", "FileCount=1000")
+        files = log_files(self.hosts(folder)[0])
+        self.assertGreater(len(files), 3)
+        result = common.kda("log", "show", "--follow", "-f", "jsonl", files[0])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        whole = ""
+        for path in files:
+            with open(path, encoding="utf-8") as f:
+                whole += f.read()
+        self.assertEqual(result.stdout, whole)
 
     def test_wrong_options(self):
         path = common.work("options.jsonl")
