@@ -40,6 +40,17 @@ class Usage(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""), args)
             self.assertTrue(result.stdout)
 
+    def test_help_as_a_command(self):
+        self.assertEqual(kda("help").stdout, kda("--help").stdout)
+        self.assertEqual(kda("help", "map").stdout, kda("map", "--help").stdout)
+        self.usage("help", "sesions", says="unknown command 'sesions'; did you mean 'sessions'?")
+        self.usage("help", "xyzzy", says="unknown command 'xyzzy'; see 'kda --help'")
+        self.usage("help", "map", "sessions", says="too many arguments")
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([KDA, "help"], stdin=subprocess.DEVNULL, stdout=full,
+                                    stderr=subprocess.PIPE)
+            self.assertEqual(result.returncode, 6)
+
     def test_formats_lists_every_table(self):
         result = kda("formats")
         self.assertEqual(result.returncode, 0)
