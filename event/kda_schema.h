@@ -271,7 +271,8 @@ enum kda_loss_reason {
     F(SHAPE, KEY, key, STRING, "path of the key, NT form")                                         \
     F(SHAPE, NEW_NAME, new_name, STRING, "new name (rename)")                                      \
     F(SHAPE, DISPOSITION, disposition, DISPOSITION, "the key is new, or was there (create)")       \
-    F(SHAPE, STATUS, status, STATUS, "result; left out when no post call was seen")
+    F(SHAPE, STATUS, status, STATUS,                                                               \
+      "result; left out when no post call was seen, which is told 10 s late or at the stop")
 
 #define KDA_VALUE_FIELDS(F, SHAPE)                                                                 \
     F(SHAPE, KEY, key, STRING, "path of the key, NT form")                                         \
@@ -282,7 +283,8 @@ enum kda_loss_reason {
     F(SHAPE, OLD_TYPE, old_type, VALUE_TYPE, "type of `old_data`")                                 \
     F(SHAPE, OLD_DATA, old_data, DATA, "data before; configured keys only, best effort")           \
     F(SHAPE, OLD_SIZE, old_size, NUMBER, "bytes of the whole old data")                            \
-    F(SHAPE, STATUS, status, STATUS, "result; left out when no post call was seen")
+    F(SHAPE, STATUS, status, STATUS,                                                               \
+      "result; left out when no post call was seen, which is told 10 s late or at the stop")
 
 #define KDA_ETW_FIELDS(F, SHAPE)                                                                   \
     F(SHAPE, PROVIDER, provider, GUID, "provider")                                                 \
