@@ -48,6 +48,7 @@ struct kda_ring *kda_ring_init(void *memory, size_t bytes, const struct kda_ring
         shard->head = shard->tail_cached = shard->tail = first;
         ring->merge.front[s].pos = ring->merge.front[s].published = first;
         ring->merge.front[s].lim = ring->merge.front[s].lim2 = first;
+        ring->merge.front[s].own.seen = ring->merge.front[s].spilled.seen = first;
     }
     ring->merge.stall_ticks = config->stall_ticks;
     return ring;
