@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "json_pull.h"
 #include "kda/log.h"
 
@@ -485,8 +486,10 @@ static bool faulted_follow(uint64_t n)
     struct kda_log *log = NULL;
     struct kda_error err = {0};
     bool found = false;
-    const char *path = write_file("f-1.jsonl", first_file);
-    const char *next = write_file("f-2.jsonl", second_file);
+    /* A folder of their own: each name in it is a call that can fail. */
+    assert_int_equal(kda_dirs_create(KDA_BUILD_DIR "/test_log_follow", NULL), KDA_OK);
+    const char *path = write_file("follow/f-1.jsonl", first_file);
+    const char *next = write_file("follow/f-2.jsonl", second_file);
     assert_int_equal(kda_log_open(&path, 1, &log, NULL), KDA_OK);
     expect_line(log, 0, 0);
     kda_fault_arm(n);
@@ -506,6 +509,7 @@ static bool faulted_follow(uint64_t n)
     kda_log_close(log);
     (void)remove(path);
     (void)remove(next);
+    kda_dir_remove(KDA_BUILD_DIR "/test_log_follow");
     return fired;
 }
 #endif
