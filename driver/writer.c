@@ -42,7 +42,8 @@ typedef struct _KDA_WRITER {
     PCHAR Batch;
     ULONG BatchBytes;
     BOOLEAN Urgent;
-    BOOLEAN Held; /* an event in the queue is begun and not finished */
+    BOOLEAN Held;  /* an event in the queue is begun and not finished */
+    BOOLEAN Ended; /* sensor.stop was told: nothing follows it, no further file either */
     ULONGLONG BatchSince;
     uint64_t BatchCounts[KDA_KIND_COUNT];
     PVOID Self;
@@ -178,7 +179,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAcknowledge(KDA_WRITER *write
  * id. Where it cannot be opened the old file goes on. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRotate(KDA_WRITER *writer)
 {
-    if (writer->File.Offset < (ULONGLONG)KdaDriver->Settings.FileMegabytes << 20 ||
+    if (writer->Ended || writer->File.Offset < (ULONGLONG)KdaDriver->Settings.FileMegabytes << 20 ||
         !NT_SUCCESS(KdaLogFileNext(&writer->File)))
         return;
     KdapOwnLine(writer, KdaSelfFile(writer->Self, KDA_SELF_BYTES,
@@ -367,6 +368,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFinish(KDA_WRITER *writer)
     KdapTellLosses(writer, KdaMilliseconds(), TRUE);
     KdapTellFiltered(writer, KdaMilliseconds(), TRUE);
     KdapTellStatus(writer, KDA_KIND_SENSOR_STOP);
+    writer->Ended = TRUE;
     while (!KdapPass(writer, TRUE) && ++tries < 2 * KDA_LAST_TRIES)
         KeDelayExecutionThread(KernelMode, FALSE, &wait);
     KdaLogFileFlush(&writer->File);

@@ -28,9 +28,11 @@
 struct _DRIVER_OBJECT;
 struct _UNICODE_STRING;
 
+#define SIM_MAX_UNITS 32767u /* of a string of the kernel */
+
 struct sim_str {
     const uint16_t *units;
-    size_t count; /* at most 32767 */
+    size_t count; /* at most SIM_MAX_UNITS */
 };
 /* SIM_STR(u"text"): of a literal. */
 #define SIM_STR(literal) ((struct sim_str){(literal), sizeof(literal) / sizeof((literal)[0]) - 1u})
@@ -291,6 +293,8 @@ bool sim_disk_restricted(const char *path);
 /* Calls of ZwWriteFile and bytes written since boot. */
 uint64_t sim_disk_writes(void);
 uint64_t sim_disk_written(void);
+/* True if the driver could not write, or not make a file, since its last write that succeeded. */
+bool sim_disk_refuses(void);
 
 /* --- clients of the device ------------------------------------------------------------------- */
 
