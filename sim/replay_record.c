@@ -418,7 +418,7 @@ static bool take_v6(const char *text, uint8_t out[16])
         return false;
     memset(out, 0, 16);
     for (unsigned i = 0; i < count; i++) {
-        unsigned place = i < gap ? i : 8 - (count - i);
+        unsigned place = (i < gap ? i : 8 - (count - i)) & 7u; /* as the compiler cannot know */
         out[place * 2] = (uint8_t)(groups[i] >> 8);
         out[place * 2 + 1] = (uint8_t)groups[i];
     }

@@ -349,6 +349,12 @@ uint64_t sim_fault_calls(void);
 /* Name of the DDI that failed; NULL if none did. */
 const char *sim_fault_name(void);
 
+/* The n-th call of this function by the driver from now on (1: the next) waits at its beginning
+ * until `routine` has returned: for what happens just then elsewhere. It is called inside the
+ * driver, so it leaves what it does on the machine to another host thread. NULL: nothing is waited
+ * for. */
+void sim_meanwhile(const char *ddi, uint32_t n, void (*routine)(void *context), void *argument);
+
 /* --- ledger ---------------------------------------------------------------------------------- */
 
 /* Things the driver holds and has to give back: pool, handles, references, threads, callbacks,
