@@ -167,12 +167,30 @@ static void commit(const struct kda_ring *ring, struct ring_shard *shard, uint64
     kda_store32_release(&to->size, RING_COMMITTED | bytes);
 }
 
-static unsigned queued(struct kda_ring *ring, enum kda_class class_, uint64_t used)
+/* True if up to `end` a quarter waits to be read. The tail that reserve went by is as old as the
+ * last time the shard was nearly full: by that alone every push of three quarters of a lap would
+ * wake. */
+static _Bool filled(const struct kda_ring *ring, struct ring_shard *shard, uint64_t end)
 {
-    if (KDA_LIKELY(used < ring->watermark && !(ring->urgent_classes >> class_ & 1)))
+    uint64_t tail = kda_load64_acquire(&shard->tail);
+    KDA_RACE_POINT();
+    kda_store64_release(&shard->tail_cached, tail);
+    KDA_RACE_POINT();
+    /* More than the shard: read already, the tail is behind `end`. */
+    return end - tail >= ring->watermark && end - tail <= ring->size;
+}
+
+static unsigned queued(struct kda_ring *ring, struct ring_shard *shard, enum kda_class class_,
+                       uint64_t end, uint64_t used)
+{
+    _Bool urgent = (ring->urgent_classes >> class_ & 1) != 0;
+    if (KDA_LIKELY(used < ring->watermark && !urgent) || kda_load64_ordered(&ring->sleeping) == 0)
+        return KDA_PUSH_QUEUED;
+    KDA_RACE_POINT();
+    if (!urgent && !filled(ring, shard, end))
         return KDA_PUSH_QUEUED;
     /* The swap makes one producer of many the one that wakes. */
-    if (kda_load64_ordered(&ring->sleeping) == 0 || kda_swap64_ordered(&ring->sleeping, 0) == 0)
+    if (kda_swap64_ordered(&ring->sleeping, 0) == 0)
         return KDA_PUSH_QUEUED;
     return KDA_PUSH_QUEUED | KDA_PUSH_WAKE;
 }
@@ -210,5 +228,5 @@ unsigned kda_ring_push(struct kda_ring *ring, const struct kda_event *event)
         }
     }
     commit(ring, shard, position, event, &stamp);
-    return queued(ring, class_, used);
+    return queued(ring, shard, class_, position + event->size, used);
 }

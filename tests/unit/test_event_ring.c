@@ -458,6 +458,72 @@ static void wakes_at_watermark_and_for_urgent(void **state)
     ring_free(ring);
 }
 
+/* A quarter full is what waits, not what was pushed since the ring was last looked at: a consumer
+ * that takes all each time is never woken, however often the ring goes round. */
+static void wakes_for_what_waits(void **state)
+{
+    (void)state;
+    struct fake_time fake = {.time = 1, .step = 1};
+    struct kda_ring_config config = ring_config(1, 65536, fake_ops(&fake));
+    struct kda_ring *ring = ring_new(&config);
+    struct kda_event *event = NULL;
+    unsigned wakes = 0;
+    for (uint32_t round = 0; round < 200; round++) {
+        assert_true(kda_ring_sleep(ring));
+        for (uint32_t i = 0; i < 20; i++)
+            wakes += (push(ring, KIND_REGISTRY, 1, i, 100) & KDA_PUSH_WAKE) != 0;
+        kda_ring_awake(ring);
+        for (uint32_t i = 0; i < 20; i++)
+            assert_int_equal(kda_ring_next(ring, &event), KDA_NEXT_EVENT);
+        assert_int_equal(kda_ring_next(ring, &event), KDA_NEXT_EMPTY);
+    }
+    assert_int_equal(wakes, 0);
+    assert_true(kda_ring_sleep(ring));
+    for (uint32_t i = 0; i < 200 && wakes == 0; i++)
+        wakes += (push(ring, KIND_REGISTRY, 1, i, 100) & KDA_PUSH_WAKE) != 0;
+    assert_int_equal(wakes, 1);
+    ring_free(ring);
+}
+
+/* A registry storm of ten times the ring, with a consumer that is ten times too slow: what is lost
+ * is registry, is counted, and no process is among it. */
+static void storm_loses_no_process(void **state)
+{
+    (void)state;
+    struct fake_time fake = {.time = 1, .step = 0};
+    struct kda_ring_config config = ring_config(2, 65536, fake_ops(&fake));
+    struct kda_ring *ring = ring_new(&config);
+    struct event_buffer buffer;
+    struct kda_event *event = NULL;
+    uint64_t bytes = 0, offered[2] = {0}, read[2] = {0}, lost[KDA_KIND_COUNT];
+    for (uint32_t i = 0; bytes < 10u * 2u * 65536u; i++) {
+        bool process = i % 50 == 0;
+        const struct kda_event *next =
+            make_event(&buffer, process ? KIND_PROCESS : KIND_REGISTRY, process,
+                       (uint32_t)offered[process], 100 + i % 200);
+        fake.cpu = i & 1;
+        fake.time += i % 64 == 0;
+        bytes += next->size;
+        offered[process]++;
+        unsigned result = kda_ring_push(ring, next);
+        assert_true(result == KDA_PUSH_QUEUED || (result == KDA_PUSH_FULL && !process));
+        if (i % 10 == 0 && kda_ring_next(ring, &event) == KDA_NEXT_EVENT)
+            read[event->pid]++;
+    }
+    while (kda_ring_next(ring, &event) == KDA_NEXT_EVENT) {
+        assert_true(event_intact(event));
+        if (event->pid == 1)
+            assert_true(event->tid >= read[1]); /* in order */
+        read[event->pid]++;
+    }
+    kda_ring_lost(ring, lost);
+    assert_int_equal(read[1], offered[1]);
+    assert_int_equal(lost[KIND_PROCESS], 0);
+    assert_int_equal(read[0] + lost[KIND_REGISTRY], offered[0]);
+    assert_true(lost[KIND_REGISTRY] > offered[0] / 2);
+    ring_free(ring);
+}
+
 /* The consumer's own records take ids and times in the order of the log. */
 static void stamps_in_order(void **state)
 {
@@ -506,6 +572,8 @@ int main(void)
         cmocka_unit_test(late_event_is_marked),
         cmocka_unit_test(stalled_producer),
         cmocka_unit_test(wakes_at_watermark_and_for_urgent),
+        cmocka_unit_test(wakes_for_what_waits),
+        cmocka_unit_test(storm_loses_no_process),
         cmocka_unit_test(stamps_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
