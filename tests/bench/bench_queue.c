@@ -411,30 +411,51 @@ static void throughput_targets(void)
     }
 }
 
-/* Lines of a record at the speed at which a CPU can read what the other wrote. */
-static void bound_target(double read_line)
+/* Nanoseconds to read a line that the other CPU has just written, in either state; 0: not met. */
+static void read_lines(double ns[BENCH_DISTANCES])
 {
-    static const struct target share = {
-        "share of what reading alone allows", 40, 65, TARGET_AT_LEAST, 0, "%"};
-    unsigned d = result.ns[BENCH_FAR] > 0 ? BENCH_FAR : BENCH_NEAR;
-    if (result.ns[d] == 0)
-        targets_missing(&share, "no throughput");
-    else
-        targets_row(&share, 100 * read_line * mix_get()->mean_bytes / 64 / result.ns[d]);
+    memset(samples, 0, sizeof samples);
+    for (unsigned round = 0; round < 9; round++) {
+        double before = bench_round_trip();
+        double line = bench_read_line();
+        add(0, before, bench_round_trip(), line);
+    }
+    for (unsigned d = 0; d < BENCH_DISTANCES; d++)
+        ns[d] = bench_median(samples[0][d].value, samples[0][d].count);
 }
 
-static void print_targets(const struct storm *s, double read_line, struct wakes wakes)
+/* The lines of a record at the speed at which a CPU can read what the other wrote. */
+static void bound_target(const double read_line[BENCH_DISTANCES])
+{
+    static const struct target share = {
+        "share of what reading allows, far", 40, 65, TARGET_AT_LEAST, 0, "%"};
+    double percent[BENCH_DISTANCES] = {0};
+    char why[80];
+    for (unsigned d = 0; d < BENCH_DISTANCES; d++) {
+        if (result.ns[d] > 0)
+            percent[d] = 100 * read_line[d] * mix_get()->mean_bytes / 64 / result.ns[d];
+    }
+    snprintf(why, sizeof why, "the machine was never in this state; near: %.0f %%",
+             percent[BENCH_NEAR]);
+    if (percent[BENCH_FAR] > 0)
+        targets_row(&share, percent[BENCH_FAR]);
+    else
+        targets_missing(&share, why);
+}
+
+static void print_targets(const struct storm *s, const double read_line[BENCH_DISTANCES],
+                          struct wakes wakes)
 {
     static const struct target latency_row[3] = {
-        {"push, p50, 4 producers: the first design's to it", 4, 6, TARGET_AT_LEAST, 1, "x"},
-        {"push, p99", 2, 3, TARGET_AT_LEAST, 1, "x"},
-        {"push, p99.9", 3, 8, TARGET_AT_LEAST, 1, "x"}};
+        {"push p50: the first design's to it", 4, 6, TARGET_AT_LEAST, 1, "x"},
+        {"push p99", 2, 3, TARGET_AT_LEAST, 1, "x"},
+        {"push p99.9", 3, 8, TARGET_AT_LEAST, 1, "x"}};
     static const struct target hold = {
         "events held per MB, any CPUs", 4.0, 4.8, TARGET_AT_LEAST, 1, "x"};
     static const struct target lost = {
         "storm at 10 times capacity: processes lost", 0, 0, TARGET_AT_MOST, 0, ""};
     static const struct target errors = {
-        "storm: events neither read nor counted as lost", 0, 0, TARGET_AT_MOST, 0, ""};
+        "storm: events neither read nor counted", 0, 0, TARGET_AT_MOST, 0, ""};
     static const struct target wake = {
         "wake-ups at 100,000 events/s", 1000, 500, TARGET_AT_MOST, 0, "/s"};
     static const struct target cpu = {
@@ -493,8 +514,12 @@ int main(int argc, char **argv)
            (double)s.bytes / QUEUE_BYTES, (unsigned long long)s.offered, (unsigned long long)s.read,
            (unsigned long long)s.lost, (unsigned long long)s.processes,
            (unsigned long long)s.processes_lost);
-    double read_line = bench_read_line();
-    printf("\na line that the other CPU has just written is read in %.1f ns\n", read_line);
+    double read_line[BENCH_DISTANCES];
+    read_lines(read_line);
+    printf(
+        "\na line that the other CPU has just written is read in %.1f ns near, %.1f ns far (0: not "
+        "met)\n",
+        read_line[BENCH_NEAR], read_line[BENCH_FAR]);
     print_targets(&s, read_line, wakes);
     return s.exact && s.processes_lost == 0 ? 0 : 1;
 }

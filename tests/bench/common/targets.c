@@ -9,7 +9,7 @@ static int meets(const struct target *target, double measured, double value)
 
 void targets_head(void)
 {
-    printf("\n  %-52s %9s %9s %9s  %s\n", "target", "must", "ambitious", "measured", "");
+    printf("\n  %-54s %9s %9s %9s  %s\n", "target", "must", "ambitious", "measured", "");
 }
 
 static void print_limits(const struct target *t)
