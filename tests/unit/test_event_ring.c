@@ -243,11 +243,11 @@ static void classes_have_thresholds(void **state)
     static const unsigned kinds[] = {KDA_KIND_REGISTRY_VALUE_SET, KDA_KIND_NETWORK_CONNECT,
                                      KDA_KIND_IMAGE_LOAD, KDA_KIND_PROCESS_CREATE};
     struct fake_time fake = {.time = 1, .step = 1};
-    struct kda_ring_config config = ring_config(1, 65536, fake_ops(&fake));
+    struct kda_ring_config config = ring_config(1, 262144, fake_ops(&fake));
     struct kda_ring *ring = ring_new(&config);
     uint64_t used = 0;
     for (size_t k = 0; k < 4; k++) {
-        uint64_t limit = (uint64_t)65536 * kda_class_percent[kda_class_of(kinds[k])] / 100;
+        uint64_t limit = (uint64_t)262144 * kda_class_percent[kda_class_of(kinds[k])] / 100;
         struct event_buffer buffer;
         uint32_t size = make_event(&buffer, kinds[k], 1, 1, 64)->size;
         unsigned got_in = 0;
@@ -265,6 +265,30 @@ static void classes_have_thresholds(void **state)
     assert_int_equal(lost[KDA_KIND_PROCESS_CREATE], 2);
     assert_int_equal(lost[KDA_KIND_REGISTRY_VALUE_SET], 5);
     ring_free(ring);
+}
+
+/* In a small ring, too, a storm of all other classes leaves room for some processes. */
+static void small_rings_keep_room_for_processes(void **state)
+{
+    (void)state;
+    for (uint32_t bytes = 4096; bytes <= 131072; bytes *= 2) {
+        struct fake_time fake = {.time = 1, .step = 1};
+        struct kda_ring_config config = ring_config(1, bytes, fake_ops(&fake));
+        struct kda_ring *ring = ring_new(&config);
+        struct event_buffer buffer;
+        uint64_t size = make_event(&buffer, KIND_PROCESS, 1, 1, 64)->size;
+        uint64_t kept = bytes / 4 < 8192 ? bytes / 4 : 8192;
+        while (push(ring, KDA_KIND_IMAGE_LOAD, 1, 1, 64) == KDA_PUSH_QUEUED)
+            continue;
+        uint64_t got_in = 0;
+        while (push(ring, KIND_PROCESS, 1, 1, 64) == KDA_PUSH_QUEUED)
+            got_in += size;
+        if (bytes <= 65536)
+            assert_true(got_in > kept - 2 * size); /* one of them may lie behind a pad */
+        else
+            assert_true(got_in > bytes / 20 - size);
+        ring_free(ring);
+    }
 }
 
 /* One CPU takes the burst: its own shard, then its neighbour's, then refusal. */
@@ -566,6 +590,7 @@ int main(void)
         cmocka_unit_test(full_refuses_and_counts),
         cmocka_unit_test(too_big_is_its_own_reason),
         cmocka_unit_test(classes_have_thresholds),
+        cmocka_unit_test(small_rings_keep_room_for_processes),
         cmocka_unit_test(spills_to_one_other),
         cmocka_unit_test(equal_times_keep_order),
         cmocka_unit_test(merges_by_time),
