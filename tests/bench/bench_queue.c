@@ -301,9 +301,9 @@ static void latency(unsigned producers, unsigned rounds)
     for (unsigned q = 0; queue_table[q].name; q++) {
         if (all[q].p50.count == 0)
             continue;
-        if (q == 0)
-            print_latency(queue_floor.name, &all[MAX_QUEUES], first, true);
         print_latency(queue_table[q].name, &all[q], first, q == 0);
+        if (q == 0)
+            print_latency(queue_floor.name, &all[MAX_QUEUES], first, false);
         ours = bench_median(all[q].p50.value, all[q].p50.count);
     }
     double least = bench_median(all[MAX_QUEUES].p50.value, all[MAX_QUEUES].p50.count);
