@@ -534,37 +534,6 @@ static void network(void **state)
     world_end();
 }
 
-/* Whether it will be authorized is not known at that moment: nothing in the line says so. */
-static void network_attempt(void **state)
-{
-    struct sim_flow flow = {.version = 4,
-                            .protocol = 6,
-                            .local = {10, 1, 2, 3},
-                            .remote = {192, 0, 2, 1},
-                            .local_port = 50000,
-                            .remote_port = 22,
-                            .pid = WORLD_USER};
-    const char *first, *second;
-    struct world_log log;
-
-    (void)state;
-    world_begin(NULL);
-    sim_settings_set_string(STR("Kinds"), STR("*"));
-    world_load();
-    sim_net_authorize(&flow, false, false, false, 0);
-    sim_net_authorize(&flow, true, false, true, 0);
-    world_unload();
-    world_read(&log);
-    assert_int_equal(world_count(&log, "network.attempt", NULL), 2);
-    first = strstr(world_line(&log, "network.attempt", "\"outbound\"", NULL), "\"pid\"");
-    second = strstr(world_line(&log, "network.attempt", "\"inbound\"", NULL), "\"pid\"");
-    assert_memory_equal(first, second, (size_t)(strstr(first, "\"outbound\"") - first));
-    assert_string_equal(strstr(first, "\"outbound\"") + 10, "}");
-    assert_string_equal(strstr(second, "\"inbound\"") + 9, "}");
-    world_free(&log);
-    world_end();
-}
-
 /* The first re-authorization of a flow that was open before tells it, later ones do not. */
 static void network_existing(void **state)
 {
@@ -644,7 +613,6 @@ int main(void)
         cmocka_unit_test(registry_refusals),
         cmocka_unit_test(registry_old_data),
         cmocka_unit_test(network),
-        cmocka_unit_test(network_attempt),
         cmocka_unit_test(network_existing),
         cmocka_unit_test(settings_in_force),
     };
