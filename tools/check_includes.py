@@ -14,7 +14,7 @@ PUBLIC = {"base": ["kda/error.h", "kda/gap.h"],
           "kernel": ["kda/error.h", "kda/gap.h", "kda/image.h", "kda/symbols.h", "kda/fields.h",
                      "kda/kernel.h"],
           "etw": ["kda/error.h", "kda/gap.h", "kda/kernel.h", "kda/etw.h", "kda/fit.h",
-                  "kda/symbols.h", "kda/fields.h"],
+                  "kda/buffers.h", "kda/symbols.h", "kda/fields.h"],
           "log": ["kda/error.h", "kda/log.h", "kda_event.h"],
           "report": ["kda/"]}
 MAY_SEE_OPS = {"image", "symbols", "report"}
