@@ -44,7 +44,7 @@ struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
     const char *kind, *pid, *image, *since, *until;
     uint64_t dtb, limit;
-    bool all, download, follow, quiet, verbose, no_color, help, version;
+    bool all, download, follow, free, quiet, verbose, no_color, help, version;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -59,7 +59,8 @@ enum {
     CLI_GROUP_SESSION = 16,
     CLI_GROUP_ALL = 32,
     CLI_GROUP_FETCH = 64,
-    CLI_GROUP_EVENTS = 128, /* commands that pick events */
+    CLI_GROUP_EVENTS = 128,  /* commands that pick events */
+    CLI_GROUP_MEMORY = 1024, /* commands that take events from trace buffers */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -184,6 +185,9 @@ int cli_load_symbols(struct cli *cli, struct kda_error *err); /* prints nothing 
 int cli_open_all(struct cli *cli);                            /* up to symbols */
 int cli_open_etw(struct cli *cli);                            /* up to the model */
 int cli_open_report(struct cli *cli);
+/* The same output for bytes that are no report: opened, then ended by cli_finish_bytes. */
+int cli_open_bytes(struct cli *cli);
+int cli_finish_bytes(struct cli *cli, int code);
 /* Emits gaps, closes the report, prints notes and statistics; returns the exit code of the run,
  * at least `code`. */
 int cli_finish(struct cli *cli, int code);
@@ -211,6 +215,7 @@ int cli_run_symbols_add(struct cli *cli);
 int cli_run_symbols_list(struct cli *cli);
 int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
+int cli_run_buffers(struct cli *cli);
 int cli_run_log(struct cli *cli);
 int cli_run_verify(struct cli *cli);
 

@@ -25,6 +25,10 @@ const struct cli_command cli_commands[] = {
      "Without --all only providers that are enabled or registered are listed; --session shows\n"
      "those enabled for that session.",
      ETW | CLI_GROUP_ALL, 1, 2, cli_run_providers},
+    {"buffers", "IMAGE [SESSION]", "trace buffers of sessions: what they hold, and as an .etl file",
+     "Lists every buffer that is found in memory. With SESSION and -o FILE.etl the events of that\n"
+     "session are written as a trace file; --free adds what free buffers still hold.",
+     ETW | CLI_GROUP_MEMORY, 1, 2, cli_run_buffers},
     {"processes", "IMAGE", "processes of the image",
      NULL,
      IMAGE | CLI_GROUP_SILO, 1, 1, cli_run_processes},

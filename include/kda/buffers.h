@@ -79,7 +79,8 @@ struct kda_trace_buffer {
     const struct kda_etw_consumer *consumer; /* owner of a copy; who waits for it; or NULL */
     uint32_t size;                           /* BufferSize: bytes, header included */
     uint32_t saved_offset, current_offset, offset;
-    uint32_t used; /* bytes that may hold records, header included; at most `size` */
+    uint32_t used;   /* bytes that may hold records, header included; at most `size` */
+    bool used_known; /* an offset of the header says so; false: all of it may */
     int32_t references;
     uint64_t time; /* TimeStamp, raw clock of the session */
     uint64_t sequence;

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kda/buffers.h"
 #include "kda/error.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
@@ -44,6 +45,7 @@ enum kda_row_kind {
     KDA_ROW_ACCOUNT,
     KDA_ROW_FINDING,
     KDA_ROW_COUNT,
+    KDA_ROW_BUFFER,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -154,6 +156,22 @@ void kda_report_own_profile(struct kda_report *report, const struct kda_own_prof
 /* One row of one of the program's tables (`kda formats`). `usable` false: known and refused. */
 void kda_report_format_row(struct kda_report *report, const char *table, const char *name,
                            const char *title, bool usable, const char *advice);
+
+/* What going over the records of a trace buffer found. */
+struct kda_trace_facts {
+    bool framed;                 /* its bytes were looked at; the rest is 0 otherwise */
+    uint64_t records;            /* whole ones */
+    uint64_t unwritten, damaged; /* places reserved but not written; places that hold no record */
+    uint64_t cut;                /* records that reach into missing memory */
+    uint64_t missing;            /* bytes that are not in the image */
+    uint32_t packed;             /* bytes of the whole records, padded to 8 each */
+    bool has_time;
+    uint64_t first, oldest, newest; /* raw: of the first record, and over all */
+    bool has_utc;                   /* the session's clock is known */
+    uint64_t oldest_100ns, newest_100ns;
+};
+void kda_report_buffer(struct kda_report *report, const struct kda_etw_session *session,
+                       const struct kda_trace_buffer *buffer, const struct kda_trace_facts *facts);
 
 /* ---- the sensor's logs ---- */
 

@@ -42,10 +42,11 @@ static bool fits(uint32_t offset, uint32_t size)
 /* How far records may reach. CurrentOffset is where the next reservation goes; it runs past the end
  * when one did not fit, and SavedOffset then holds the end. A free buffer's offsets may be reset
  * while its records are still there: the largest counts. */
-static uint32_t used_bytes(const struct kda_trace_buffer *row)
+static uint32_t used_bytes(struct kda_trace_buffer *row)
 {
     const uint32_t offsets[3] = {row->current_offset, row->saved_offset, row->offset};
     uint32_t used = 0;
+    row->used_known = true;
     if (row->state == KDA_BUFFER_STATE_FREE) {
         for (size_t i = 0; i < 3; i++)
             if (fits(offsets[i], row->size) && offsets[i] > used)
@@ -58,6 +59,7 @@ static uint32_t used_bytes(const struct kda_trace_buffer *row)
     for (size_t i = 0; i < 3; i++)
         if (fits(offsets[i], row->size))
             return offsets[i];
+    row->used_known = false;
     return row->size;
 }
 

@@ -21,7 +21,7 @@ static const char *const kind_names[KDA_ROW_KINDS] = {
     [KDA_ROW_PROVIDER] = "provider", [KDA_ROW_PROCESS] = "process", [KDA_ROW_SYMBOLS] = "symbols",
     [KDA_ROW_FORMAT] = "format",     [KDA_ROW_PROFILE] = "profile", [KDA_ROW_EVENT] = "event",
     [KDA_ROW_LOG] = "log",           [KDA_ROW_ACCOUNT] = "account", [KDA_ROW_FINDING] = "finding",
-    [KDA_ROW_COUNT] = "count",       [KDA_ROW_GAP] = "gap",
+    [KDA_ROW_COUNT] = "count",       [KDA_ROW_BUFFER] = "buffer",   [KDA_ROW_GAP] = "gap",
 };
 
 const char *kda_row_kind_name(enum kda_row_kind kind)
@@ -157,7 +157,7 @@ bool kda_report_admit(struct kda_report *report, enum kda_row_kind kind)
 static bool is_model(enum kda_row_kind kind)
 {
     return kind == KDA_ROW_SESSION || kind == KDA_ROW_CONSUMER || kind == KDA_ROW_PROVIDER ||
-           kind == KDA_ROW_PROCESS;
+           kind == KDA_ROW_PROCESS || kind == KDA_ROW_BUFFER;
 }
 
 void kda_report_emit(struct kda_report *report)
