@@ -198,20 +198,23 @@ struct kda_etl_hole {
     const char *why; /* string constant */
 };
 
-/* Goes over the records of one buffer. Members are private but `cursor`. */
+/* Goes over the records of one buffer. After init the caller may set `exact`, `cursor` and
+ * `last_time`, before the first record; the rest is private. */
 struct kda_etl_framer {
     const uint8_t *bytes;
     size_t size;
-    size_t cursor; /* offset of the next record from `bytes` */
+    size_t cursor;      /* offset of the next record from `bytes` */
+    uint64_t last_time; /* given to records without a time */
+    bool exact;         /* `size` is what was written: 0xFF up to there is not filler but room that
+                           was reserved and not written */
     uint64_t off;
     uint32_t buffer, cpu;
-    uint64_t last_time;
+    uint32_t next_size;
 };
 
-/* `bytes` are borrowed: `size` of them, the buffer header included (records start at 72, or at the
- * `cursor` the caller sets). `off` is where bytes[0] stands: a file offset or an address. `size` is
- * the used part; larger is fine where the rest is 0xFF. `last_time` may be set by the caller: the
- * time given to records without one. */
+/* `bytes` are borrowed: `size` of them, the buffer header included (records start at 72). `off` is
+ * where bytes[0] stands: a file offset or an address. `size` is the used part; more is fine where
+ * the rest is 0xFF. */
 void kda_etl_framer_init(struct kda_etl_framer *framer, const uint8_t *bytes, size_t size,
                          uint64_t off, uint32_t buffer, uint32_t cpu);
 
