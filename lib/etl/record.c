@@ -96,7 +96,7 @@ uint32_t kda_etl_record_size(const uint8_t *p, size_t left)
     if (shape) {
         size = kda_le16(p + shape->size_at);
         least = shape->header;
-    } else if (p[3] == MARK_MESSAGE && p[2] == 0) {
+    } else if (p[3] == MARK_MESSAGE && p[7] == 0) { /* byte 2 is no type and may hold anything */
         size = kda_le16(p);
         least = message_pieces(kda_le16(p + 6), false);
     } else {

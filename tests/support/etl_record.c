@@ -132,7 +132,7 @@ static void put_event(struct blob *out, const struct etl_record *r, size_t start
 static void put_message(struct blob *out, const struct etl_record *r, size_t start)
 {
     blob_put16(out, 0);
-    put8(out, 0);
+    put8(out, 3); /* no type: messages were seen with 0 and with 3 here */
     put8(out, 0x90);
     blob_put16(out, r->id);
     blob_put16(out, r->flags);
@@ -142,7 +142,7 @@ static void put_message(struct blob *out, const struct etl_record *r, size_t sta
         blob_put(out, r->guid, 16);
     else if (r->flags & ETL_MSG_COMPONENT)
         blob_put32(out, r->instance);
-    if (r->flags & (ETL_MSG_TIME | ETL_MSG_PERF_TIME))
+    if (r->flags & ETL_MSG_TIME)
         blob_put64(out, r->time);
     if (r->flags & ETL_MSG_SYSTEMINFO) {
         blob_put32(out, r->tid);

@@ -56,7 +56,7 @@ enum {
     ETL_MSG_GUID = 0x02,
     ETL_MSG_COMPONENT = 0x04,
     ETL_MSG_TIME = 0x08,
-    ETL_MSG_PERF_TIME = 0x10,
+    ETL_MSG_PERF_TIME = 0x10,  /* beside ETL_MSG_TIME: of the performance counter */
     ETL_MSG_SYSTEMINFO = 0x20, /* thread and process */
     ETL_MSG_POINTER32 = 0x40,
     ETL_MSG_POINTER64 = 0x80,
