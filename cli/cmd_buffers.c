@@ -31,8 +31,8 @@ static void note_written(const struct cli *cli, const struct trace *trace)
         cli_note(cli, "%llu places in the buffers hold no record; they were left out",
                  (unsigned long long)trace->damaged);
     if (trace->old_left_out)
-        cli_note(cli, "%zu free buffer%s old events; --free adds them", trace->old_left_out,
-                 trace->old_left_out == 1 ? " holds" : "s hold");
+        cli_note(cli, "%zu more buffer%s events that were delivered before; --free adds them",
+                 trace->old_left_out, trace->old_left_out == 1 ? " holds" : "s hold");
 }
 
 static int write_trace(struct cli *cli, const struct kda_selection *selection)

@@ -103,8 +103,6 @@ void kda_etw_buffers_free(struct kda_etw_buffers *buffers); /* NULL is allowed *
 /* In the order of the list of all buffers, then the others as found. */
 const struct kda_trace_buffer *kda_etw_buffers_list(const struct kda_etw_buffers *buffers,
                                                     size_t *count);
-/* Bytes of the largest buffer: room that kda_etw_buffer_bytes may need. */
-uint32_t kda_etw_buffers_largest(const struct kda_etw_buffers *buffers);
 
 /* A part of a buffer whose page is not in the image. */
 struct kda_buffer_hole {
@@ -112,14 +110,14 @@ struct kda_buffer_hole {
     enum kda_status reason;
 };
 struct kda_buffer_content {
-    const uint8_t *bytes;                /* `size` of them, header first; zeros in holes */
-    uint32_t size;                       /* the buffer's `used` */
+    const uint8_t *bytes; /* `size` of them, header first; zeros in holes */
+    uint32_t size;        /* the buffer's `used`; of a compressed one, what it unpacks to */
     const struct kda_buffer_hole *holes; /* in order, not touching */
     size_t hole_count;
 };
-/* The used bytes of a buffer of this handle; *ret lives until the next call. Each hole becomes a
- * gap "buffer". Errors: KDA_USAGE (the header was not readable), KDA_LIMIT (the work allowed for
- * the image is used up), KDA_NO_MEMORY. */
+/* The used bytes of a buffer of this handle, decompressed; *ret lives until the next call. Each
+ * hole becomes a gap "buffer". Errors: KDA_USAGE (the header was not readable), KDA_LIMIT (the work
+ * allowed for the image is used up), KDA_NO_MEMORY. */
 KDA_MUST_CHECK enum kda_status kda_etw_buffer_bytes(struct kda_etw_buffers *buffers,
                                                     const struct kda_trace_buffer *buffer,
                                                     struct kda_buffer_content *ret,

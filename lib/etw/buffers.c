@@ -17,21 +17,6 @@
 #define COMPRESSION_TARGET_FROM_SILO_STATE 56u
 #define PLACEHOLDER_LIST_FROM_SILO_STATE 88u
 
-const char *kda_buffer_place_name(unsigned bit)
-{
-    static const char *const names[KDA_BUFFER_PLACES] = {
-        "global",      "free",        "overflow",    "cpu",      "current",
-        "compression", "placeholder", "undelivered", "consumer", "consumer_space"};
-    return bit < KDA_BUFFER_PLACES ? names[bit] : NULL;
-}
-
-const char *kda_buffer_state_name(uint32_t state)
-{
-    static const char *const names[] = {
-        "free", "logging", "cswitch", "flush", "pending_compression", "compressed", "placeholder"};
-    return state < sizeof(names) / sizeof(names[0]) ? names[state] : NULL;
-}
-
 /* ---- rows ---- */
 
 static bool fits(uint32_t offset, uint32_t size)
@@ -309,8 +294,7 @@ void kda_etw_buffers_free(struct kda_etw_buffers *buffers)
     if (!buffers)
         return;
     kda_free(buffers->items);
-    kda_free(buffers->bytes);
-    kda_free(buffers->holes);
+    kda_buffers_drop_bytes(buffers);
     kda_map_deinit(&buffers->by_va);
     kda_free(buffers);
 }
@@ -320,84 +304,4 @@ const struct kda_trace_buffer *kda_etw_buffers_list(const struct kda_etw_buffers
 {
     *count = buffers->count;
     return buffers->items;
-}
-
-uint32_t kda_etw_buffers_largest(const struct kda_etw_buffers *buffers)
-{
-    return buffers->largest;
-}
-
-/* ---- bytes ---- */
-
-static bool add_hole(struct kda_etw_buffers *b, size_t *count, uint32_t off, uint32_t size,
-                     enum kda_status reason)
-{
-    struct kda_buffer_hole *list = b->holes;
-    if (*count > 0 && list[*count - 1].off + list[*count - 1].size == off &&
-        list[*count - 1].reason == reason) {
-        list[*count - 1].size += size;
-        return true;
-    }
-    if (!kda_grow(&b->holes, &b->hole_capacity, *count + 1, sizeof(*list),
-                  KDA_BUFFER_MAX_SIZE / KDA_PAGE_SIZE + 2))
-        return false;
-    list = b->holes;
-    list[(*count)++] = (struct kda_buffer_hole){off, size, reason};
-    return true;
-}
-
-static bool take_room(struct kda_etw_buffers *b)
-{
-    if (b->bytes_capacity >= b->largest)
-        return true;
-    uint8_t *bytes = kda_realloc_array(b->bytes, b->largest, 1);
-    if (!bytes)
-        return false;
-    b->bytes = bytes;
-    b->bytes_capacity = b->largest;
-    return true;
-}
-
-static void tell_holes(struct kda_etw_buffers *b, const struct kda_trace_buffer *buffer,
-                       size_t count)
-{
-    const struct kda_buffer_hole *holes = b->holes;
-    for (size_t i = 0; i < count; i++)
-        kda_gaps_add(kda_kernel_gaps(b->kernel), "buffer", buffer->va + holes[i].off,
-                     holes[i].reason, "session %u: %u bytes of the buffer at 0x%016llx are missing",
-                     b->session->id, holes[i].size, (unsigned long long)buffer->va);
-}
-
-enum kda_status kda_etw_buffer_bytes(struct kda_etw_buffers *buffers,
-                                     const struct kda_trace_buffer *buffer,
-                                     struct kda_buffer_content *ret, struct kda_error *err)
-{
-    struct kda_etw_buffers *b = buffers;
-    size_t holes = 0;
-    if (!buffer->readable)
-        return kda_fail(err, KDA_USAGE, "buffers", "the header of this buffer is not in the image");
-    uint64_t root = buffer->kernel ? 0 : kda_buffers_root(b, buffer->consumer);
-    if (!take_room(b))
-        return kda_fail(err, KDA_NO_MEMORY, "buffers", "out of memory for a trace buffer");
-    for (uint32_t off = 0; off < buffer->used;) {
-        uint64_t va = buffer->va + off;
-        uint32_t size = (uint32_t)(KDA_PAGE_SIZE - (va & KDA_PAGE_MASK));
-        if (size > buffer->used - off)
-            size = buffer->used - off;
-        enum kda_status status = buffer->kernel
-                                     ? kda_read(b->kernel, va, b->bytes + off, size, NULL)
-                                     : kda_read_in(b->kernel, root, va, b->bytes + off, size, NULL);
-        if (status == KDA_LIMIT)
-            return kda_fail(err, status, "buffers",
-                            "reading was stopped: structures of this image lead round and round");
-        if (status != KDA_OK) {
-            memset(b->bytes + off, 0, size);
-            if (!add_hole(b, &holes, off, size, status))
-                return kda_fail(err, KDA_NO_MEMORY, "buffers", "out of memory for a trace buffer");
-        }
-        off += size;
-    }
-    tell_holes(b, buffer, holes);
-    *ret = (struct kda_buffer_content){b->bytes, buffer->used, b->holes, holes};
-    return KDA_OK;
 }

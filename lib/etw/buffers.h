@@ -18,6 +18,8 @@ struct kda_etw_buffers {
     struct kda_map by_va; /* kernel buffers: address -> index */
     uint8_t *bytes;       /* of the buffer last asked for */
     size_t bytes_capacity;
+    uint8_t *plain; /* the same, decompressed */
+    size_t plain_capacity;
     void *holes; /* struct kda_buffer_hole */
     size_t hole_capacity;
     uint32_t largest;
@@ -37,6 +39,9 @@ static inline bool kda_buffers_stop(const struct kda_etw_buffers *b)
 {
     return b->no_memory || kda_kernel_exhausted(b->kernel);
 }
+
+/* buffer_bytes.c: frees what kda_etw_buffer_bytes holds. */
+void kda_buffers_drop_bytes(struct kda_etw_buffers *b);
 
 /* buffers_user.c: what consumers hold in their own memory, and what they wait for. */
 void kda_buffers_of_consumers(struct kda_etw_buffers *b);

@@ -22,7 +22,7 @@ static void put_header(struct kda_row *row, const struct kda_trace_buffer *b)
     kda_put_int(row, "references", b->references);
     kda_put_uint(row, "flags", b->flags);
     kda_put_uint(row, "type", b->type);
-    kda_put_uint(row, "time_raw", b->time);
+    kda_put_hex(row, "time_raw", b->time);
     kda_put_bool(row, "old", b->old);
     kda_put_bool(row, "copy", b->copy);
     kda_put_bool(row, "overfull", b->overfull);
@@ -44,8 +44,8 @@ static void put_facts(struct kda_row *row, const struct kda_trace_facts *f)
         kda_put_time(row, "newest", f->newest_100ns);
     }
     if (f->has_time) {
-        kda_put_uint(row, "oldest_raw", f->oldest);
-        kda_put_uint(row, "newest_raw", f->newest);
+        kda_put_hex(row, "oldest_raw", f->oldest);
+        kda_put_hex(row, "newest_raw", f->newest);
     }
 }
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "image_writer.h" /* struct blob */
+#include "blob.h"
 
 #define ETL_BUFFER_HEADER 72u
 #define ETL_MAX_CPUS 256u

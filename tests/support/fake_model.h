@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kda/buffers.h"
 #include "kda/etw.h"
 #include "kda/image.h"
 #include "kda/kernel.h"
@@ -381,6 +382,7 @@ enum kda_status kda_processes(struct kda_kernel *kernel, const struct kda_proces
     return KDA_OK;
 }
 
+#include "fake_buffers.h"
 #include "fake_fit.h"
 
 enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, struct kda_error *err)

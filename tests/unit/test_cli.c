@@ -117,6 +117,67 @@ static void test_gaps_are_listed(void **state)
     HAS(out_text, "],\"gaps\":[\n{\"row\":\"gap\"");
 }
 
+static void test_buffers(void **state)
+{
+    (void)state;
+    assert_int_equal(run("buffers good.raw Eventlog-Security --silo host -f jsonl"), CLI_DONE);
+    HAS(out_text, "{\"row\":\"buffer\",\"silo\":\"host\",\"session_id\":3");
+    HAS(out_text, "\"records\":2,\"oldest\":\"2023-09-27T19:26:50.2000000Z\"");
+    HAS(out_text, "\"old\":true");
+    HAS(out_text, "\"va\":\"0xffffd00000002000\",\"found_by\":[\"global\"]}");
+    assert_int_equal(run("buffers good.raw 2 -f csv"), CLI_DONE);
+    assert_string_equal(out_text, "");
+    assert_int_equal(run("buffers good.raw 3 --session 2"), CLI_USAGE);
+    HAS(err_text, "named twice");
+}
+
+#define ETL KDA_BUILD_DIR "/test_cli.etl"
+
+static int run_to_trace(const char *image, const char *session, const char *option)
+{
+    char *argv[] = {(char *)"kda", (char *)"buffers", (char *)image,  (char *)"-o",
+                    (char *)ETL,   (char *)session,   (char *)option, NULL};
+    (void)remove(ETL);
+    return run_arguments(!session ? 5 : !option ? 6 : 7, argv);
+}
+
+static uint64_t trace_size(void)
+{
+    FILE *file = fopen(ETL, "rb");
+    if (!file)
+        return 0;
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    uint64_t size = (uint64_t)ftell(file);
+    (void)fclose(file);
+    return size;
+}
+
+static void test_trace_file(void **state)
+{
+    (void)state;
+    assert_int_equal(run_to_trace("good.raw", NULL, NULL), CLI_USAGE);
+    HAS(err_text, "name it behind the image");
+    assert_int_equal(run_to_trace("good.raw", "Eventlog-Security", NULL), CLI_USAGE);
+    HAS(err_text, "several silos have it");
+    assert_int_equal(run_to_trace("good.raw", "2", "-ftext"), CLI_USAGE);
+    HAS(err_text, "-f is for the list");
+    assert_int_equal(trace_size(), 0);
+    assert_int_equal(run_to_trace("good.raw", "Eventlog-Security", "--silo=host"), CLI_DONE);
+    HAS(err_text, "2 events of 1 buffers written");
+    HAS(err_text, "1 more buffer holds events that were delivered before");
+    assert_int_equal(trace_size(), 2 * 65536);
+    assert_int_equal(run_to_trace("good.raw", "4", NULL), CLI_DONE);
+    assert_int_equal(trace_size(), 2 * 1024); /* that session's buffer size is not known */
+    assert_int_equal(run_to_trace("good.raw", "4", "--free"), CLI_DONE);
+    HAS(err_text, "3 events of 2 buffers written");
+    assert_int_equal(trace_size(), 3 * 1024);
+    assert_int_equal(run_to_trace("holes.raw", "4", NULL), CLI_INCOMPLETE);
+    HAS(err_text, "incomplete: 1 gap");
+    assert_int_equal(run_to_trace("good.raw", "2", NULL), CLI_DONE);
+    HAS(err_text, "0 events of 0 buffers written");
+    assert_int_equal(trace_size(), 4096);
+}
+
 static void test_triage(void **state)
 {
     (void)state;
@@ -365,6 +426,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exit_codes),
         cmocka_unit_test(test_gaps_are_listed),
+        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_trace_file),
         cmocka_unit_test(test_triage),
         cmocka_unit_test(test_info_says_what_is_missing),
         cmocka_unit_test(test_usage),
