@@ -36,8 +36,9 @@ static void note_session(struct walk *walk, const struct kda_etl_buffer *b, uint
     struct kda_etl *etl = walk->etl;
     struct kda_etl_session *last =
         etl->session_count > 0 ? &etl->sessions[etl->session_count - 1] : NULL;
+    bool circular = etl->info.mode & KDA_ETL_MODE_CIRCULAR; /* counts back where it went round */
     bool begins = !last || b->logger_id != last->logger_id ||
-                  (walk->flushed && b->sequence <= last->last_sequence);
+                  (walk->flushed && !circular && b->sequence <= last->last_sequence);
     if (begins && etl->session_count < MAX_SESSIONS) {
         void *items = etl->sessions;
         if (kda_grow(&items, &etl->session_capacity, etl->session_count + 1, sizeof(*etl->sessions),
