@@ -375,6 +375,43 @@ const struct kda_etl_damage *kda_etl_damage_at(const struct kda_etl *etl, size_t
 /* "file", "buffer", "record", "unwritten", "unsupported". */
 const char *kda_etl_damage_name(enum kda_etl_damage_kind kind);
 
+/* ---- statistics ---- */
+
+#define KDA_ETL_MAX_COUNTS 65536u /* different kinds of records counted; more share one entry */
+#define KDA_ETL_COUNT_EXT 8u      /* extended items that tell one kind from another */
+
+/* How many records are alike. Members that a header type does not have are 0. */
+struct kda_etl_count {
+    uint64_t count, bytes;
+    enum kda_etl_header header;
+    enum kda_etl_shape shape;
+    bool has_guid;                         /* MESSAGE with a component id has none */
+    bool others;                           /* the sum of all that are beyond the limit */
+    bool more_ext;                         /* extended items beyond `ext` */
+    uint8_t guid[16];                      /* provider or class */
+    uint8_t group, type;                   /* SYSTEM; type: CLASSIC too */
+    uint8_t opcode, level;                 /* EVENT */
+    uint16_t id, version, flags, property; /* EVENT; id: MESSAGE; version: SYSTEM, CLASSIC */
+    uint32_t component;
+    size_t ext_count;
+    struct {
+        uint16_t type, size;
+    } ext[KDA_ETL_COUNT_EXT]; /* size: of items that have the same in all records of a kind */
+};
+
+struct kda_etl_stats;
+KDA_MUST_CHECK enum kda_status kda_etl_stats_create(struct kda_etl_stats **ret,
+                                                    struct kda_error *err);
+void kda_etl_stats_destroy(struct kda_etl_stats *stats); /* NULL is allowed */
+/* Errors: KDA_NO_MEMORY. */
+KDA_MUST_CHECK enum kda_status kda_etl_stats_add(struct kda_etl_stats *stats,
+                                                 const struct kda_etl_record *record,
+                                                 struct kda_error *err);
+/* Most records first. Ends the counting: nothing may be added after it. */
+void kda_etl_stats_walk(struct kda_etl_stats *stats,
+                        void (*put)(void *context, const struct kda_etl_count *count),
+                        void *context);
+
 #ifdef __cplusplus
 }
 #endif

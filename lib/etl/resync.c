@@ -77,17 +77,19 @@ static enum kda_status try_packed(struct kda_etl_scan *scan, uint64_t off,
     return KDA_OK;
 }
 
-/* Is this a buffer? *b was read at `off`. */
-static enum kda_status verify(struct kda_etl_scan *scan, uint64_t off,
-                              const struct kda_etl_buffer *b, bool *found, struct kda_error *err)
+enum kda_status kda_etl_verify(struct kda_etl_scan *scan, uint64_t off,
+                               const struct kda_etl_buffer *b, bool *found, struct kda_error *err)
 {
     if (b->flags & KDA_ETL_FLAG_COMPRESSED)
         return try_packed(scan, off, b, found, err);
     uint32_t used = b->used != 0 ? b->used : b->size;
+    bool usual = b->size == scan->plain_size;
+    *found = usual && used == KDA_ETL_BUFFER_HEADER; /* without records only the size tells */
+    if (*found)
+        return KDA_OK;
     enum kda_status status = kda_etl_record_at(scan, off + KDA_ETL_BUFFER_HEADER,
                                                used - KDA_ETL_BUFFER_HEADER, found, err);
-    if (status != KDA_OK || !*found || b->size == scan->plain_size ||
-        off + b->size == scan->file_size)
+    if (status != KDA_OK || !*found || usual || off + b->size == scan->file_size)
         return status;
     struct kda_etl_buffer next;
     return kda_etl_header_at(scan, off + b->size, &next, found, err);
@@ -112,7 +114,7 @@ static enum kda_status scan_window(struct kda_etl_scan *scan, uint64_t off, cons
         if (plain && scan->plain_size != 0 && b.size != scan->plain_size)
             continue;
         scan->probes++;
-        status = verify(scan, off + i, &b, found, err);
+        status = kda_etl_verify(scan, off + i, &b, found, err);
         if (status == KDA_OK && *found) {
             *ret = off + i;
             break;
