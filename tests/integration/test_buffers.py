@@ -7,7 +7,7 @@ import os
 import struct
 import unittest
 
-from common import DATA, FORGE, ROOT, forge, kda, rows, unpack, work
+from common import DATA, ROOT, forge, kda, rows, unpack, work
 
 SHORT = {1: "system32", 2: "system64", 3: "compact32", 4: "compact64", 16: "perfinfo32",
          17: "perfinfo64"}
@@ -196,6 +196,165 @@ def touches(va, size, pages):
     return any(page in pages for page in range(va & ~0xFFF, va + size, 0x1000))
 
 
+STATES = ["free", "logging", "cswitch", "flush", "pending_compression", "compressed", "placeholder"]
+
+
+class Forged(unittest.TestCase):
+    """Every list, state and kind of copy, on the structures of each build."""
+
+    def build(self, name, lines="", build=None, image_format="raw"):
+        with open(os.path.join(ROOT, "tests/images/scenarios/buffers.txt"), encoding="utf-8") as f:
+            text = f.read() + lines
+        if build:
+            text = text.replace("build 10.0.22000.795", "build " + build)
+        if build and build.startswith("6."):  # no containers yet
+            text = "\n".join(line for line in text.split("\n") if "silo" not in line)
+        scenario, truth = work("buffers-%s.txt" % name), work("buffers-%s.json" % name)
+        with open(scenario, "w", encoding="utf-8") as f:
+            f.write(text)
+        image = forge(scenario, "buffers-%s.img" % name, "--truth", truth, "--format", image_format)
+        with open(truth, encoding="utf-8") as f:
+            return image, json.load(f)
+
+    @staticmethod
+    def events(buffer):
+        """What a reader must find of one buffer, as read_trace gives it."""
+        names = {**SHORT, **LONG}
+        out = []
+        for e in buffer["events"]:
+            if not e["readable"]:
+                continue
+            name = names.get(e["header"], "message")
+            what = e["hook"] if "hook" in e else e["guid"].strip("{}")
+            ids = (None, None) if name == "message" else (e.get("pid"), e.get("tid"))
+            out.append((buffer["cpu"], name) + ids + (e["time"], what, e["size"]))
+        return out
+
+    @staticmethod
+    def is_old(buffer):
+        return buffer["state"] == 0 or buffer["space"]
+
+    def check_row(self, row, b, has_slots, has_compression):
+        self.assertEqual((row["cpu"], row["state"], row["used"] if b["state"] != 5 else b["used"],
+                          row["sequence"], row["old"], row["copy"]),
+                         (b["cpu"], STATES[b["state"]], b["used"], b["sequence"],
+                          self.is_old(b), b["copy"]))
+        self.assertEqual(row["records"], len(b["events"]))
+        self.assertEqual(row.get("unwritten", 0), b["unwritten"] + b["leftover"])
+        self.assertNotIn("damaged", row)
+        self.assertEqual(row.get("pid", 0) if not b["linked"] or b["user"] else b["user"],
+                         b["user"])
+        ways = set(row["found_by"])
+        if b["user"]:
+            expected = {"consumer_space"} if b["space"] else {"consumer", "consumer_space"}
+            self.assertEqual(ways, expected)
+        else:
+            self.assertEqual("global" in ways, b["linked"])
+        if has_slots and "cpu" in ways:
+            self.assertEqual(row["slot_cpu"], b["cpu"])
+        self.assertTrue(has_compression or "compression" not in ways)
+
+    def check_list(self, image, truth, build):
+        found = {(r["va"], r.get("pid", 0) if int(r["va"], 16) < 1 << 47 else 0): r
+                 for r in rows(kda("buffers", image, "-f", "jsonl", "-q"), "buffer")}
+        places = set()
+        for b in truth["buffers"]:
+            if not b["linked"] and build.startswith("6."):
+                continue  # no compression in memory yet: nothing names that buffer
+            row = found.pop((b["va"], b["user"]))
+            self.check_row(row, b, int(build.split(".")[2]) >= 17763,
+                           not build.startswith("6."))
+            places |= set(row["found_by"])
+        self.assertEqual(found, {})
+        wanted = {"global", "current", "undelivered", "consumer", "consumer_space"}
+        if not build.startswith("6.1"):
+            wanted |= {"free", "overflow"}
+        if not build.startswith("6."):
+            wanted |= {"compression", "placeholder"}
+        if int(build.split(".")[2]) >= 17763:
+            wanted.add("cpu")
+        self.assertEqual(places, wanted)
+
+    def check_traces(self, image, truth, sessions=None, code=0, skip=lambda b: False):
+        for s in truth["sessions"]:
+            if sessions and (s["silo"], s["id"]) not in sessions:
+                continue
+            silo = truth["silos"][s["silo"]]["state"] if s["silo"] else "host"
+            for free in (False, True):
+                target, result = extract(image, s["id"], silo, free, "forged.etl")
+                self.assertEqual(result.returncode, code, result.stderr)
+                header, found = read_trace(target)
+                expected = []
+                for b in truth["buffers"]:
+                    if (b["silo"], b["session"]) == (s["silo"], s["id"]) and not b["copy"] and \
+                            (free or not self.is_old(b)) and not skip(b):
+                        expected += self.events(b)
+                self.assertEqual(sorted(map(str, found)), sorted(map(str, expected)))
+                self.assertEqual((header["name"], header["clock"]), (s["name"], s["clock"]))
+                info = kda("etl", "info", target, "-f", "jsonl")
+                self.assertEqual(info.returncode, 0, info.stdout)
+                self.assertEqual(rows(info, "trace_damage"), [])
+
+    def test_lost_events_are_flagged(self):
+        image, _ = self.build("plain")
+        target, _ = extract(image, 3, "host", False, "flags.etl")
+        with open(target, "rb") as f:
+            data = f.read()
+        flags = [data[at + 0x34] for at in range(0, len(data), 8192)]
+        self.assertEqual(sum(1 for flag in flags if flag & 2), 1)
+
+    def test_holes(self):
+        """Headers, tails and links that are not there; what is there still comes out."""
+        lines = "".join("hole what=%s kind=%s\n" % line for line in (
+            ("buffer:3", "absent"), ("buffertail:12", "paged"), ("buffer:10", "transition"),
+            ("buffertail:14", "absent")))
+        image, truth = self.build("holes", lines, image_format="dmp-bitmap")
+        self.check_traces(image, truth, [(0, 3), (0, 7)], code=4)
+        self.check_traces(image, truth, [(0, 5), (0, 14), (1, 3)])
+        listed = {r["va"]: r for r in rows(kda("buffers", image, "-f", "jsonl"), "buffer")}
+        headless, cut = truth["buffers"][3], truth["buffers"][12]
+        self.assertNotIn("state", listed[headless["va"]])
+        row = listed[cut["va"]]
+        self.assertEqual(row["missing"], 4096)
+        self.assertEqual(row["records"], sum(e["readable"] for e in cut["events"]))
+        self.assertGreater(row["records"], 50)
+        packed = listed[truth["buffers"][14]["va"]]
+        self.assertTrue(0 < packed["records"] < 100, packed)
+        self.assertGreater(packed["missing"], 0)
+
+    def test_hostile(self):
+        """Lists that lead astray end, and end with a gap; what stands before is listed."""
+        for lie in ("cycle=buffers:3", "self=buffers:3", "wild=buffers:3", "wild=queue:3",
+                    "wild=current:5@0xffff800000001000", "count=bufferbytes:1@0xfffffff0",
+                    "count=bufferstate:1@77", "count=bufferbytes:1@16"):
+            image, _ = self.build("hostile", "hostile %s\n" % lie)
+            result = kda("buffers", image, "-f", "jsonl")
+            self.assertEqual(result.returncode, 4, lie)
+            self.assertTrue(rows(result, "gap"), lie)
+            self.assertGreater(len(rows(result, "buffer")), 10, lie)
+
+    def test_offsets_that_lie(self):
+        """The records end where they end, whatever the header says about it."""
+        for lie in ("count=buffercurrent:0@0xffffffff", "count=buffercurrent:0@3",
+                    "count=buffercurrent:0@8192"):
+            image, truth = self.build("offsets", "hostile %s\n" % lie)
+            target, result = extract(image, 3, "host", False, "offsets.etl")
+            self.assertIn(result.returncode, (0, 4), lie)
+            _, found = read_trace(target)
+            for event in self.events(truth["buffers"][0]):
+                self.assertIn(event, found, lie)
+
+
+def add_builds():
+    for build in BUILDS + ["10.0.22000.795"]:
+        def test(self, build=build):
+            image, truth = self.build("build", build=build)
+            self.check_list(image, truth, build)
+            skipped = build.startswith("6.")
+            self.check_traces(image, truth, skip=lambda b: skipped and not b["linked"])
+        setattr(Forged, "test_" + build.replace(".", "_"), test)
+
+
 def add_images():
     for path in sorted(glob.glob(os.path.join(DATA, "images", "*.truth.json.xz"))):
         name = os.path.basename(path)[:-len(".truth.json.xz")]
@@ -210,6 +369,7 @@ def add_images():
 
 
 add_images()
+add_builds()
 
 if __name__ == "__main__":
     unittest.main()
