@@ -199,6 +199,7 @@ void kda_etl_rewind(struct kda_etl *etl, enum kda_etl_order order)
     etl->started = etl->ended = false;
     etl->current = NULL;
     etl->heap_count = 0;
+    etl->unpacked = 0;
     etl->damage_count = etl->damage_at_open;
     etl->damage_kept = etl->damage_kept_at_open;
 }

@@ -439,6 +439,71 @@ static void test_unsupported(void **state)
     }
 }
 
+/* A compressed buffer of a few bytes that says it is `used` bytes long when unpacked. */
+static void put_claim(struct blob *file, uint32_t cpu, uint32_t used, const struct blob *packed)
+{
+    size_t at = file->size;
+    struct blob header = {0};
+    struct etl_buffer b = {.size = 4096, .cpu = (uint16_t)cpu, .sequence = cpu + 1, .state = 3};
+    b.flags = KDA_ETL_FLAG_PROC_INDEX;
+    etl_put_buffer(&header, &b, NULL, 0);
+    blob_put(file, header.data, 72);
+    blob_put(file, packed->data, packed->size);
+    blob_set32(file, at, 72 + (uint32_t)packed->size);
+    blob_set32(file, at + 4, used);
+    blob_set32(file, at + 0x30, used);
+    file->data[at + 0x34] |= KDA_ETL_FLAG_COMPRESSED;
+    blob_free(&header);
+}
+
+static size_t count_why(const struct kda_etl *etl, const char *part)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < kda_etl_damage_count(etl); i++)
+        found += strstr(kda_etl_damage_at(etl, i)->why, part) != NULL;
+    return found;
+}
+
+/* Neither memory nor time grows with what a file claims. */
+static void test_claims(void **state)
+{
+    (void)state;
+    for (int bomb = 0; bomb < 2; bomb++) {
+        struct etl_params p = etl_defaults();
+        struct etl_writer w;
+        struct blob packed = {0};
+        uint32_t used = bomb ? 16u << 20 : KDA_ETL_MAX_BUFFER, count = 24;
+        uint8_t *zeros = calloc(used, 1);
+        assert_non_null(zeros);
+        p.mode = 1 | ETL_MODE_COMPRESSED;
+        p.buffer_size = 1024;
+        etl_begin(&w, &p);
+        etl_finish(&w);
+        struct blob record = {0};
+        struct etl_record one = event(T0, 1);
+        etl_put_record(&record, &one);
+        etl_compress(bomb ? zeros : record.data, bomb ? used - 72 : record.size, &packed);
+        blob_free(&record);
+        for (uint32_t i = 0; i < count; i++)
+            put_claim(&w.file, bomb ? 0 : i, used, &packed);
+        struct kda_etl *etl = open_bytes(&w.file);
+        const struct kda_etl_record *r;
+        assert_int_equal(kda_etl_info(etl)->buffers, 1 + count);
+        assert_int_equal(kda_etl_next(etl, &r, NULL), KDA_OK);
+        assert_non_null(r);
+        uint32_t got = 0;
+        while (kda_etl_next(etl, &r, NULL) == KDA_OK && r)
+            got++;
+        assert_int_equal(got, bomb ? 0 : KDA_ETL_MAX_MEMORY / KDA_ETL_MAX_BUFFER);
+        size_t lost = count_why(etl, bomb ? "expands more" : "too much memory");
+        assert_true(lost > 0 && lost < count);
+        kda_etl_close(etl);
+        blob_free(&packed);
+        etl_writer_free(&w);
+        free(zeros);
+    }
+}
+
 /* A time far in the future does not hold up the other records of its CPU. */
 static void test_wild_time(void **state)
 {
@@ -598,8 +663,9 @@ int main(void)
         cmocka_unit_test(test_old_and_merged), cmocka_unit_test(test_appended),
         cmocka_unit_test(test_circular),       cmocka_unit_test(test_unfinished),
         cmocka_unit_test(test_losses),         cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_wild_time),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_statistics),     cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_claims),         cmocka_unit_test(test_wild_time),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
