@@ -181,13 +181,13 @@ static enum kda_status unpack(struct kda_etl *etl, struct kda_etl_lane *lane,
         lose(etl, KDA_ETL_DAMAGE_BUFFER, entry, "the file expands more than traces do");
         return KDA_OK;
     }
-    etl->unpacked += entry->used;
     enum kda_status status = read_packed(etl, entry, err);
     if (status != KDA_OK)
         return status;
     enum kda_xpress end =
         kda_xpress_decompress(etl->packed, size, lane->bytes + KDA_ETL_BUFFER_HEADER,
                               entry->used - KDA_ETL_BUFFER_HEADER, &got);
+    etl->unpacked += got;
     if (end == KDA_XPRESS_BAD) {
         lose(etl, KDA_ETL_DAMAGE_BUFFER, entry, "the compressed bytes are damaged");
         return KDA_OK;
