@@ -108,7 +108,8 @@ struct kda_etl {
     size_t heap_count;
     uint8_t *packed; /* compressed bytes of the buffer that is being read */
     size_t packed_capacity;
-    uint64_t memory; /* bytes of lanes */
+    uint64_t memory;   /* bytes of lanes */
+    uint64_t unpacked; /* bytes that were decompressed since the last rewind */
 };
 
 /* damage.c */
