@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "kda/error.h"
+#include "kda/etl.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
 #include "kda/image.h"
@@ -213,6 +214,7 @@ int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
 int cli_run_log(struct cli *cli);
 int cli_run_verify(struct cli *cli);
+int cli_run_etl(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */
 int cli_main(int argc, char **argv);

@@ -50,6 +50,12 @@ const struct cli_command cli_commands[] = {
      "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4:\n"
      "the log has no end or no beginning, and what is there holds. -v lists totals of each kind.",
      CLI_GROUP_OUTPUT, 1, CLI_MANY, cli_run_verify},
+    {"etl", "info|stats FILE...", "what a trace file (.etl) is, and how many records of which kind",
+     "info    header, clock, sessions, losses, buffers of each CPU, damage\n"
+     "stats   records by header type, group or provider, type or id, and version\n"
+     "Exit code 4: a part of a file is damaged or compressed in a way that is not read; info lists\n"
+     "each place, and the rest was read.",
+     CLI_GROUP_OUTPUT, 2, CLI_MANY, cli_run_etl},
     {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
      NULL,
      CLI_GROUP_OUTPUT, 0, 0, cli_run_formats},
@@ -66,7 +72,8 @@ const struct cli_exit_code cli_exit_codes[] = {
     {CLI_INPUT, "3",
      "the file cannot be opened, its format is not supported, or it holds no Windows kernel"},
     {CLI_INCOMPLETE, "4",
-     "done but incomplete: memory is missing in the image, or a part of the log; gaps are listed"},
+     "done but incomplete: memory is missing in the image, or a part of the log or trace; gaps "
+     "are listed"},
     {CLI_SYMBOLS, "5", "kernel found, symbols missing; the file that is wanted is named"},
     {CLI_INTERNAL, "6", "the output could not be written, or an internal error"},
 };

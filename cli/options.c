@@ -10,7 +10,7 @@
 /* clang-format off */
 const struct cli_option cli_option_table[] = {
     {"format", 'f', 'r', CLI_TEXT, CLI_GROUP_OUTPUT, AT(format), "FORMAT",
-     "text (default), csv, json or jsonl"},
+     "text (default), csv, tsv, json or jsonl"},
     {"output", 'o', 0, CLI_TEXT, CLI_GROUP_OUTPUT, AT(output), "FILE",
      "write to FILE; it is replaced only when all went well"},
     {"grep", 0, 0, CLI_TEXT, CLI_GROUP_OUTPUT, AT(grep), "TEXT",
@@ -219,7 +219,7 @@ static int check(const struct parser *parser)
     }
     if (!options->format)
         return CLI_DONE;
-    cli_error("unknown format '%s'%s%s%s; formats are text, csv, json, jsonl", options->format,
+    cli_error("unknown format '%s'%s%s%s; formats are text, csv, tsv, json, jsonl", options->format,
               suggestion.best ? "; did you mean '" : "", suggestion.best ? suggestion.best : "",
               suggestion.best ? "'?" : "");
     return CLI_USAGE;

@@ -221,7 +221,12 @@ int cli_open_etw(struct cli *cli)
 static const char *overwritten_input(const struct cli *cli)
 {
     const struct cli_options *o = &cli->options;
-    if (!o->output || !cli->image)
+    if (!o->output)
+        return NULL;
+    for (size_t i = 0; cli->command->max_positionals == CLI_MANY && i < o->positional_count; i++)
+        if (term_same_file(o->output, o->words[i]))
+            return "a file that is read";
+    if (!cli->image)
         return NULL;
     const char *companion = kda_image_info(cli->image)->companion;
     if (term_same_file(o->output, o->positional[0]))

@@ -16,6 +16,7 @@ PUBLIC = {"base": ["kda/error.h", "kda/gap.h"],
           "etw": ["kda/error.h", "kda/gap.h", "kda/kernel.h", "kda/etw.h", "kda/fit.h",
                   "kda/symbols.h", "kda/fields.h"],
           "log": ["kda/error.h", "kda/log.h", "kda_event.h"],
+          "etl": ["kda/error.h", "kda/etl.h", "kda_event.h"],
           "report": ["kda/"]}
 MAY_SEE_OPS = {"image", "symbols", "report"}
 

@@ -198,20 +198,23 @@ struct kda_etl_hole {
     const char *why; /* string constant */
 };
 
-/* Goes over the records of one buffer. Members are private but `cursor`. */
+/* Goes over the records of one buffer. After init the caller may set `exact`, `cursor` and
+ * `last_time`, before the first record; the rest is private. */
 struct kda_etl_framer {
     const uint8_t *bytes;
     size_t size;
-    size_t cursor; /* offset of the next record from `bytes` */
+    size_t cursor;      /* offset of the next record from `bytes` */
+    uint64_t last_time; /* given to records without a time */
+    bool exact;         /* `size` is what was written: 0xFF up to there is not filler but room that
+                           was reserved and not written */
     uint64_t off;
     uint32_t buffer, cpu;
-    uint64_t last_time;
+    uint32_t next_size;
 };
 
-/* `bytes` are borrowed: `size` of them, the buffer header included (records start at 72, or at the
- * `cursor` the caller sets). `off` is where bytes[0] stands: a file offset or an address. `size` is
- * the used part; larger is fine where the rest is 0xFF. `last_time` may be set by the caller: the
- * time given to records without one. */
+/* `bytes` are borrowed: `size` of them, the buffer header included (records start at 72). `off` is
+ * where bytes[0] stands: a file offset or an address. `size` is the used part; more is fine where
+ * the rest is 0xFF. */
 void kda_etl_framer_init(struct kda_etl_framer *framer, const uint8_t *bytes, size_t size,
                          uint64_t off, uint32_t buffer, uint32_t cpu);
 
@@ -371,6 +374,43 @@ size_t kda_etl_damage_count(const struct kda_etl *etl); /* all; _at has the firs
 const struct kda_etl_damage *kda_etl_damage_at(const struct kda_etl *etl, size_t index);
 /* "file", "buffer", "record", "unwritten", "unsupported". */
 const char *kda_etl_damage_name(enum kda_etl_damage_kind kind);
+
+/* ---- statistics ---- */
+
+#define KDA_ETL_MAX_COUNTS 65536u /* different kinds of records counted; more share one entry */
+#define KDA_ETL_COUNT_EXT 8u      /* extended items that tell one kind from another */
+
+/* How many records are alike. Members that a header type does not have are 0. */
+struct kda_etl_count {
+    uint64_t count, bytes;
+    enum kda_etl_header header;
+    enum kda_etl_shape shape;
+    bool has_guid;                         /* MESSAGE with a component id has none */
+    bool others;                           /* the sum of all that are beyond the limit */
+    bool more_ext;                         /* extended items beyond `ext` */
+    uint8_t guid[16];                      /* provider or class */
+    uint8_t group, type;                   /* SYSTEM; type: CLASSIC too */
+    uint8_t opcode, level;                 /* EVENT */
+    uint16_t id, version, flags, property; /* EVENT; id: MESSAGE; version: SYSTEM, CLASSIC */
+    uint32_t component;
+    size_t ext_count;
+    struct {
+        uint16_t type, size;
+    } ext[KDA_ETL_COUNT_EXT]; /* size: of items that have the same in all records of a kind */
+};
+
+struct kda_etl_stats;
+KDA_MUST_CHECK enum kda_status kda_etl_stats_create(struct kda_etl_stats **ret,
+                                                    struct kda_error *err);
+void kda_etl_stats_destroy(struct kda_etl_stats *stats); /* NULL is allowed */
+/* Errors: KDA_NO_MEMORY. */
+KDA_MUST_CHECK enum kda_status kda_etl_stats_add(struct kda_etl_stats *stats,
+                                                 const struct kda_etl_record *record,
+                                                 struct kda_error *err);
+/* Most records first. Ends the counting: nothing may be added after it. */
+void kda_etl_stats_walk(struct kda_etl_stats *stats,
+                        void (*put)(void *context, const struct kda_etl_count *count),
+                        void *context);
 
 #ifdef __cplusplus
 }

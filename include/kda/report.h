@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "kda/error.h"
+#include "kda/etl.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
 #include "kda/gap.h"
@@ -44,6 +45,11 @@ enum kda_row_kind {
     KDA_ROW_ACCOUNT,
     KDA_ROW_FINDING,
     KDA_ROW_COUNT,
+    KDA_ROW_TRACE,
+    KDA_ROW_TRACE_SESSION,
+    KDA_ROW_TRACE_CPU,
+    KDA_ROW_TRACE_DAMAGE,
+    KDA_ROW_TRACE_COUNT,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -164,6 +170,25 @@ void kda_report_log(struct kda_report *report, const struct kda_log_verdict *ver
 void kda_report_accounts(struct kda_report *report, const struct kda_log_verdict *verdict);
 void kda_report_finding(struct kda_report *report, const struct kda_log_finding *finding);
 void kda_report_count(struct kda_report *report, const struct kda_log_count *count);
+
+/* ---- trace files ---- */
+
+/* What was seen while all records were read. Times are FILETIME, 0 = none. */
+struct kda_report_trace_totals {
+    uint64_t records, first_time, last_time;
+};
+
+/* `file` is the name that each row carries. */
+void kda_report_trace(struct kda_report *report, const char *file, const struct kda_etl *etl,
+                      const struct kda_report_trace_totals *totals);
+void kda_report_trace_sessions(struct kda_report *report, const char *file,
+                               const struct kda_etl *etl);
+void kda_report_trace_cpus(struct kda_report *report, const char *file, const struct kda_etl *etl);
+void kda_report_trace_damages(struct kda_report *report, const char *file,
+                              const struct kda_etl *etl);
+void kda_report_trace_count(struct kda_report *report, const char *file,
+                            const struct kda_etl_count *count);
+void kda_report_trace_total(struct kda_report *report, const char *file, uint64_t records);
 
 /* ---- everything of a kind ---- */
 

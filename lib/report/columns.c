@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "columns_etl.h"
 #include "columns_log.h"
 
 enum {
@@ -258,6 +259,16 @@ const struct kda_columns *kda_columns_of(enum kda_row_kind kind)
         return &kda_finding_columns;
     case KDA_ROW_COUNT:
         return &kda_count_columns;
+    case KDA_ROW_TRACE:
+        return &kda_trace_columns;
+    case KDA_ROW_TRACE_SESSION:
+        return &kda_trace_session_columns;
+    case KDA_ROW_TRACE_CPU:
+        return &kda_trace_cpu_columns;
+    case KDA_ROW_TRACE_DAMAGE:
+        return &kda_trace_damage_columns;
+    case KDA_ROW_TRACE_COUNT:
+        return &kda_trace_count_columns;
     default:
         return &tables[kind];
     }
