@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store.h"
+#include "templates.h"
 
 #define KDA_BUILTIN_NO_LENGTH 0xFFu
 #define KDA_BUILTIN_REST 0xFEu

@@ -7,7 +7,7 @@
 
 #include "bytes.h"
 #include "maps.h"
-#include "store.h"
+#include "templates.h"
 
 /* Templates are put together here: too large for a stack, and there is one per decoder. */
 struct kda_draft {
@@ -37,13 +37,13 @@ const char *kda_traits_parse(const uint8_t *blob, uint32_t size, const uint8_t *
 /* ---- descriptions inside merged files (event_info.c) ---- */
 
 /* TRACE_EVENT_INFO. Errors: KDA_BAD_DATA, KDA_LIMIT, KDA_NO_MEMORY. */
-KDA_MUST_CHECK enum kda_status kda_event_info_learn(struct kda_store *store,
+KDA_MUST_CHECK enum kda_status kda_event_info_learn(struct kda_templates *store,
                                                     struct kda_draft *draft,
-                                                    struct kda_map_list *maps,
-                                                    const uint8_t *bytes, uint32_t size,
-                                                    struct kda_error *err);
+                                                    struct kda_map_list *maps, const uint8_t *bytes,
+                                                    uint32_t size, struct kda_error *err);
 /* Provider GUID and EVENT_MAP_INFO. */
-KDA_MUST_CHECK enum kda_status kda_map_info_learn(struct kda_store *store, struct kda_draft *draft,
+KDA_MUST_CHECK enum kda_status kda_map_info_learn(struct kda_templates *store,
+                                                  struct kda_draft *draft,
                                                   struct kda_map_list *maps, const uint8_t *bytes,
                                                   uint32_t size, struct kda_error *err);
 
@@ -56,10 +56,10 @@ struct kda_manifest;
 /* Reads an instrumentation manifest, or one of an EventSource. `what` names it in messages. Errors:
  * KDA_BAD_DATA (no well-formed XML, no provider), KDA_UNSUPPORTED (built without an XML parser),
  * KDA_LIMIT, KDA_NO_MEMORY. */
-KDA_MUST_CHECK enum kda_status kda_manifest_learn(struct kda_store *store, struct kda_draft *draft,
-                                                  struct kda_map_list *maps,
-                                                  enum kda_origin origin, const char *xml,
-                                                  size_t size, const char *what,
+KDA_MUST_CHECK enum kda_status kda_manifest_learn(struct kda_templates *store,
+                                                  struct kda_draft *draft,
+                                                  struct kda_map_list *maps, enum kda_origin origin,
+                                                  const char *xml, size_t size, const char *what,
                                                   struct kda_error *err);
 
 /* The XML side calls these: names without prefix, attributes as name, value, ..., NULL. */

@@ -37,7 +37,8 @@ const char *kda_draft_utf16(struct kda_draft *draft, const uint8_t *bytes, size_
     if (KDA_UTF8_MAX(units) + 1 > sizeof(draft->text) - draft->text_used)
         return NULL;
     char *to = draft->text + draft->text_used;
-    size_t used = kda_utf16_to_utf8(bytes, units, false, to, sizeof(draft->text) - draft->text_used);
+    size_t used =
+        kda_utf16_to_utf8(bytes, units, false, to, sizeof(draft->text) - draft->text_used);
     /* Message strings end with a space or a line break that no one wants in a value. */
     while (used > 0 && (to[used - 1] == ' ' || to[used - 1] == '\r' || to[used - 1] == '\n'))
         to[--used] = '\0';
@@ -101,7 +102,8 @@ const char *kda_draft_event_name(struct kda_draft *draft, const char *task, cons
     const char *parts[2] = {task, opcode};
     for (unsigned i = 0; i < 2; i++) {
         size_t size = parts[i] ? strlen(parts[i]) : 0;
-        if (size == 0 || used + size + 2 > sizeof(text) || (i == 1 && strcmp(parts[1], "Info") == 0))
+        if (size == 0 || used + size + 2 > sizeof(text) ||
+            (i == 1 && strcmp(parts[1], "Info") == 0))
             continue;
         if (used)
             text[used++] = '/';
@@ -116,9 +118,9 @@ static enum kda_status bad(struct kda_error *err, const char *what)
     return kda_fail(err, KDA_BAD_DATA, "etl", "an event description %s", what);
 }
 
-enum kda_status kda_event_info_learn(struct kda_store *store, struct kda_draft *draft,
-                                     struct kda_map_list *maps, const uint8_t *bytes,
-                                     uint32_t size, struct kda_error *err)
+enum kda_status kda_event_info_learn(struct kda_templates *store, struct kda_draft *draft,
+                                     struct kda_map_list *maps, const uint8_t *bytes, uint32_t size,
+                                     struct kda_error *err)
 {
     struct info info = {draft, bytes, size};
     struct kda_etl_template t = {.fields = draft->fields, .origin = "the file"};
@@ -136,7 +138,8 @@ enum kda_status kda_event_info_learn(struct kda_store *store, struct kda_draft *
     t.count = (uint16_t)count;
     t.top = (uint16_t)top;
     for (unsigned i = 0; i < count; i++)
-        t.has_refs |= (draft->fields[i].flags & (KDA_FIELD_LENGTH_FIELD | KDA_FIELD_COUNT_FIELD)) != 0;
+        t.has_refs |=
+            (draft->fields[i].flags & (KDA_FIELD_LENGTH_FIELD | KDA_FIELD_COUNT_FIELD)) != 0;
     if (!kda_template_valid(&t))
         return bad(err, "has properties that refer to each other in ways that cannot be");
     const char *provider = text_at(&info, kda_le32(bytes + 52));
@@ -144,17 +147,17 @@ enum kda_status kda_event_info_learn(struct kda_store *store, struct kda_draft *
     t.event_name = kda_draft_event_name(draft, text_at(&info, kda_le32(bytes + 68)),
                                         text_at(&info, kda_le32(bytes + 72)));
     t.version = bytes[34];
-    struct kda_store_entry key = {
+    struct kda_template_key key = {
         .id = classic ? bytes[37] : kda_le16(bytes + 32),
         .version = bytes[34],
         .classic = classic,
         .origin = KDA_ORIGIN_FILE,
     };
     memcpy(key.guid, classic ? bytes + 16 : bytes, 16);
-    return kda_store_add(store, &key, &t, NULL, err);
+    return kda_templates_add(store, &key, &t, NULL, err);
 }
 
-enum kda_status kda_map_info_learn(struct kda_store *store, struct kda_draft *draft,
+enum kda_status kda_map_info_learn(struct kda_templates *store, struct kda_draft *draft,
                                    struct kda_map_list *maps, const uint8_t *bytes, uint32_t size,
                                    struct kda_error *err)
 {

@@ -48,8 +48,8 @@ static enum kda_status find(struct kda_eventsource *es, const struct kda_etl_rec
 {
     uint16_t total = kda_le16(record->payload + 4), chunk = kda_le16(record->payload + 6);
     size_t at = 0;
-    while (at < es->count && (es->parts[at].pid != record->pid ||
-                              memcmp(es->parts[at].guid, record->guid, 16) != 0))
+    while (at < es->count &&
+           (es->parts[at].pid != record->pid || memcmp(es->parts[at].guid, record->guid, 16) != 0))
         at++;
     *ret = SIZE_MAX;
     if (at < es->count && (es->parts[at].next != chunk || es->parts[at].total != total)) {

@@ -26,8 +26,7 @@ bool kda_eventsource_is_chunk(const struct kda_etl_record *record);
 /* Takes a piece; when it was the last of its manifest, *xml (kda_free) and *size are set, else
  * *xml is NULL. Pieces out of order drop the manifest. Errors: KDA_NO_MEMORY, KDA_LIMIT. */
 KDA_MUST_CHECK enum kda_status kda_eventsource_take(struct kda_eventsource *es,
-                                                    const struct kda_etl_record *record,
-                                                    char **xml, size_t *size,
-                                                    struct kda_error *err);
+                                                    const struct kda_etl_record *record, char **xml,
+                                                    size_t *size, struct kda_error *err);
 
 #endif

@@ -282,7 +282,7 @@ void kda_manifest_end(struct kda_manifest *m, const char *element)
 
 struct joiner {
     const struct kda_manifest *m;
-    struct kda_store *store;
+    struct kda_templates *store;
     struct kda_draft *draft;
     struct kda_map_list *maps;
     enum kda_origin origin;
@@ -394,8 +394,8 @@ static bool join_layout(const struct joiner *j, const struct layout *layout,
         if (!join_field(j, &datas[i], i))
             return false;
         j->draft->fields[i].members = direct_members(&datas[i] + 1, datas[i].members);
-        t->has_refs |= (j->draft->fields[i].flags &
-                        (KDA_FIELD_LENGTH_FIELD | KDA_FIELD_COUNT_FIELD)) != 0;
+        t->has_refs |=
+            (j->draft->fields[i].flags & (KDA_FIELD_LENGTH_FIELD | KDA_FIELD_COUNT_FIELD)) != 0;
     }
     t->count = (uint16_t)layout->count;
     t->top = direct_members(datas, layout->count);
@@ -435,10 +435,10 @@ static enum kda_status join_event(struct joiner *j, const struct event *event,
     if (!t.event_name)
         t.event_name = event->symbol;
     t.version = (uint8_t)event->version;
-    struct kda_store_entry key = {
+    struct kda_template_key key = {
         .id = (uint16_t)event->id, .version = t.version, .origin = (uint8_t)j->origin};
     memcpy(key.guid, j->provider->guid, 16);
-    return kda_store_add(j->store, &key, &t, NULL, err);
+    return kda_templates_add(j->store, &key, &t, NULL, err);
 }
 
 static enum kda_status join(struct joiner *j, struct kda_error *err)
@@ -456,7 +456,7 @@ static enum kda_status join(struct joiner *j, struct kda_error *err)
     return status;
 }
 
-enum kda_status kda_manifest_learn(struct kda_store *store, struct kda_draft *draft,
+enum kda_status kda_manifest_learn(struct kda_templates *store, struct kda_draft *draft,
                                    struct kda_map_list *maps, enum kda_origin origin,
                                    const char *xml, size_t size, const char *what,
                                    struct kda_error *err)
@@ -466,12 +466,8 @@ enum kda_status kda_manifest_learn(struct kda_store *store, struct kda_draft *dr
         return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for a manifest");
     kda_arena_init(&m->arena, ARENA_LIMIT);
     uint64_t work = 0;
-    struct joiner j = {.m = m,
-                       .store = store,
-                       .draft = draft,
-                       .maps = maps,
-                       .origin = origin,
-                       .work = &work};
+    struct joiner j = {
+        .m = m, .store = store, .draft = draft, .maps = maps, .origin = origin, .work = &work};
     enum kda_status status = kda_manifest_xml(m, xml, size, err);
     if (status == KDA_OK && m->status != KDA_OK)
         status = kda_fail(err, m->status, "etl",

@@ -10,7 +10,7 @@ struct kda_map_item {
     struct kda_etl_map *map; /* in the arena: templates point to it */
 };
 
-void kda_maps_init(struct kda_map_list *maps, struct kda_store *store)
+void kda_maps_init(struct kda_map_list *maps, struct kda_templates *store)
 {
     memset(maps, 0, sizeof(*maps));
     maps->store = store;
@@ -72,12 +72,12 @@ const struct kda_etl_map *kda_maps_want(struct kda_map_list *maps, const uint8_t
     return want(maps, provider, name);
 }
 
-enum kda_status kda_maps_set(struct kda_map_list *maps, struct kda_store *store,
+enum kda_status kda_maps_set(struct kda_map_list *maps, struct kda_templates *store,
                              const uint8_t *provider, const struct kda_etl_map *map,
                              struct kda_error *err)
 {
     struct kda_etl_map *target = want(maps, provider, map->name);
-    const struct kda_etl_map *copy = target ? kda_store_add_map(store, map) : NULL;
+    const struct kda_etl_map *copy = target ? kda_templates_add_map(store, map) : NULL;
     if (!copy)
         return kda_fail(err, KDA_NO_MEMORY, "etl", "no room for a value map");
     target->bits = copy->bits;

@@ -8,22 +8,34 @@
 
 struct type_row {
     const char *name;
-    uint8_t in, out;
+    uint16_t in, out;
 };
 
 static const struct type_row types[] = {
-    {"u8", KDA_IN_UINT8, 0},          {"u16", KDA_IN_UINT16, 0},
-    {"u32", KDA_IN_UINT32, 0},        {"u64", KDA_IN_UINT64, 0},
-    {"i8", KDA_IN_INT8, 0},           {"i16", KDA_IN_INT16, 0},
-    {"i32", KDA_IN_INT32, 0},         {"i64", KDA_IN_INT64, 0},
-    {"x32", KDA_IN_HEX32, 0},         {"x64", KDA_IN_HEX64, 0},
-    {"ptr", KDA_IN_POINTER, 0},       {"size", KDA_IN_POINTER, KDA_OUT_UNSIGNED},
-    {"xptr", KDA_IN_POINTER, 0},      {"time", KDA_IN_FILETIME, 0},
-    {"guid", KDA_IN_GUID, 0},         {"sid", KDA_IN_WBEM_SID, 0},
-    {"bsid", KDA_IN_SID, 0},          {"str", KDA_IN_ANSI, 0},
-    {"wstr", KDA_IN_UNICODE, 0},      {"ip4", KDA_IN_UINT32, KDA_OUT_IPV4},
-    {"ip6", KDA_IN_BINARY, KDA_OUT_IPV6}, {"port", KDA_IN_UINT16, KDA_OUT_PORT},
-    {"status", KDA_IN_UINT32, KDA_OUT_STATUS}, {"bytes", KDA_IN_BINARY, 0},
+    {"u8", KDA_IN_UINT8, 0},
+    {"u16", KDA_IN_UINT16, 0},
+    {"u32", KDA_IN_UINT32, 0},
+    {"u64", KDA_IN_UINT64, 0},
+    {"i8", KDA_IN_INT8, 0},
+    {"i16", KDA_IN_INT16, 0},
+    {"i32", KDA_IN_INT32, 0},
+    {"i64", KDA_IN_INT64, 0},
+    {"x32", KDA_IN_HEX32, 0},
+    {"x64", KDA_IN_HEX64, 0},
+    {"ptr", KDA_IN_POINTER, 0},
+    {"size", KDA_IN_POINTER, KDA_OUT_UNSIGNED},
+    {"xptr", KDA_IN_POINTER, 0},
+    {"time", KDA_IN_FILETIME, 0},
+    {"guid", KDA_IN_GUID, 0},
+    {"sid", KDA_IN_WBEM_SID, 0},
+    {"bsid", KDA_IN_SID, 0},
+    {"str", KDA_IN_ANSI, 0},
+    {"wstr", KDA_IN_UNICODE, 0},
+    {"ip4", KDA_IN_UINT32, KDA_OUT_IPV4},
+    {"ip6", KDA_IN_BINARY, KDA_OUT_IPV6},
+    {"port", KDA_IN_UINT16, KDA_OUT_PORT},
+    {"status", KDA_IN_UINT32, KDA_OUT_STATUS},
+    {"bytes", KDA_IN_BINARY, 0},
 };
 
 static const struct {
@@ -191,8 +203,11 @@ enum kda_status kda_mof_init(struct kda_mof *mof, struct kda_error *err)
     }
     for (size_t i = kda_mof_row_count; i-- > 0;) {
         const struct kda_mof_row *row = &kda_mof_rows[i];
-        if (row->type < KDA_MOF_TYPES)
-            mof->first[row->class_][row->type] = (uint16_t)(i + 1);
+        if (row->type >= KDA_MOF_TYPES)
+            return kda_fail(err, KDA_BAD_DATA, "etl", "row of event %s: type %u", row->name,
+                            row->type);
+        mof->events[i].next = mof->first[row->class_][row->type];
+        mof->first[row->class_][row->type] = (uint16_t)(i + 1);
     }
     return KDA_OK;
 }
@@ -207,7 +222,8 @@ void kda_mof_deinit(struct kda_mof *mof)
 
 static unsigned class_of_guid(const struct kda_mof *mof, const uint8_t *guid, bool manifest)
 {
-    for (unsigned i = 0; i < KDA_MOF_CLASS_COUNT; i++)
+    /* Manifest providers are the last of the list. */
+    for (unsigned i = manifest ? KDA_MOF_M_PROCESS : 0; i < KDA_MOF_CLASS_COUNT; i++)
         if (kda_mof_is_manifest(i) == manifest && memcmp(mof->guids[i], guid, 16) == 0)
             return i;
     return KDA_MOF_CLASS_COUNT;
@@ -256,14 +272,13 @@ const struct kda_mof_event *kda_mof_find(const struct kda_mof *mof, unsigned cla
                                          unsigned version)
 {
     const struct kda_mof_event *best = NULL;
-    if (type >= KDA_MOF_TYPES || mof->first[class_][type] == 0)
+    if (type >= KDA_MOF_TYPES)
         return NULL;
-    for (size_t i = mof->first[class_][type] - 1u; i < kda_mof_row_count; i++) {
-        const struct kda_mof_row *row = &kda_mof_rows[i];
-        if (row->class_ != class_ || row->type != type || row->first_version > version ||
-            (best && row->first_version < best->row->first_version))
-            continue;
-        best = &mof->events[i];
+    for (unsigned i = mof->first[class_][type]; i != 0; i = mof->events[i - 1].next) {
+        const struct kda_mof_row *row = &kda_mof_rows[i - 1];
+        if (row->first_version <= version &&
+            (!best || row->first_version > best->row->first_version))
+            best = &mof->events[i - 1];
     }
     return best;
 }

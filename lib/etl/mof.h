@@ -12,7 +12,7 @@
 
 #include "kda/etl.h"
 #include "kda_event.h"
-#include "store.h"
+#include "templates.h"
 
 #define KDA_MOF_NO_GROUP 0xFFu
 #define KDA_MOF_TYPES 128u /* types and ids of the table are below */
@@ -85,13 +85,14 @@ struct kda_mof_event {
     const struct kda_mof_row *row;
     struct kda_etl_template t;
     uint8_t place_of[16]; /* targets from KDA_TARGET_PID on: index of their field + 1 */
+    uint16_t next;        /* next row of the same class and type: index + 1 */
 };
 
 struct kda_mof {
     struct kda_arena arena;
     struct kda_mof_event *events;
     uint8_t guids[KDA_MOF_CLASS_COUNT][16];
-    uint8_t class_of_group[256];                      /* class + 1 */
+    uint8_t class_of_group[256];                        /* class + 1 */
     uint16_t first[KDA_MOF_CLASS_COUNT][KDA_MOF_TYPES]; /* index of the first row + 1 */
 };
 

@@ -47,10 +47,10 @@ uint32_t kda_payload_sid(const uint8_t *bytes, uint32_t rest)
 static uint32_t fixed_size(const struct kda_payload *p, const struct kda_etl_field *f)
 {
     static const uint8_t sizes[] = {
-        [KDA_IN_INT8] = 1,      [KDA_IN_UINT8] = 1,    [KDA_IN_INT16] = 2, [KDA_IN_UINT16] = 2,
-        [KDA_IN_INT32] = 4,     [KDA_IN_UINT32] = 4,   [KDA_IN_INT64] = 8, [KDA_IN_UINT64] = 8,
-        [KDA_IN_FLOAT] = 4,     [KDA_IN_DOUBLE] = 8,   [KDA_IN_GUID] = 16, [KDA_IN_FILETIME] = 8,
-        [KDA_IN_SYSTEMTIME] = 16, [KDA_IN_HEX32] = 4, [KDA_IN_HEX64] = 8,
+        [KDA_IN_INT8] = 1,        [KDA_IN_UINT8] = 1,  [KDA_IN_INT16] = 2, [KDA_IN_UINT16] = 2,
+        [KDA_IN_INT32] = 4,       [KDA_IN_UINT32] = 4, [KDA_IN_INT64] = 8, [KDA_IN_UINT64] = 8,
+        [KDA_IN_FLOAT] = 4,       [KDA_IN_DOUBLE] = 8, [KDA_IN_GUID] = 16, [KDA_IN_FILETIME] = 8,
+        [KDA_IN_SYSTEMTIME] = 16, [KDA_IN_HEX32] = 4,  [KDA_IN_HEX64] = 8,
     };
     switch (f->in) {
     case KDA_IN_POINTER:
@@ -249,7 +249,8 @@ static bool group(struct kda_payload *p, unsigned first, unsigned members);
 
 static bool shown(const struct kda_payload *p, const struct kda_etl_field *f)
 {
-    return p->out && !(f->flags & KDA_FIELD_HIDDEN) && !(p->skip_placed && f->flags & KDA_FIELD_PLACED);
+    return p->out && !(f->flags & KDA_FIELD_HIDDEN) &&
+           !(p->skip_placed && f->flags & KDA_FIELD_PLACED);
 }
 
 static bool item(struct kda_payload *p, unsigned index, const char *name)

@@ -60,12 +60,12 @@ enum kda_out_type kda_out_type_of_tdh(unsigned out)
 enum kda_out_type kda_out_type_of_tracelogging(unsigned out)
 {
     static const uint8_t types[] = {
-        [2] = KDA_OUT_STRING,    [3] = KDA_OUT_BOOL,      [4] = KDA_OUT_HEX,
-        [5] = KDA_OUT_UNSIGNED,  [6] = KDA_OUT_UNSIGNED,  [7] = KDA_OUT_PORT,
-        [8] = KDA_OUT_IPV4,      [9] = KDA_OUT_IPV6,      [10] = KDA_OUT_SOCKADDR,
-        [11] = KDA_OUT_UTF8,     [12] = KDA_OUT_UTF8,     [14] = KDA_OUT_STATUS,
-        [15] = KDA_OUT_STATUS,   [16] = KDA_OUT_TIME,     [17] = KDA_OUT_SIGNED,
-        [18] = KDA_OUT_UNSIGNED, [33] = KDA_OUT_TIME,     [35] = KDA_OUT_UTF8,
+        [2] = KDA_OUT_STRING,    [3] = KDA_OUT_BOOL,     [4] = KDA_OUT_HEX,
+        [5] = KDA_OUT_UNSIGNED,  [6] = KDA_OUT_UNSIGNED, [7] = KDA_OUT_PORT,
+        [8] = KDA_OUT_IPV4,      [9] = KDA_OUT_IPV6,     [10] = KDA_OUT_SOCKADDR,
+        [11] = KDA_OUT_UTF8,     [12] = KDA_OUT_UTF8,    [14] = KDA_OUT_STATUS,
+        [15] = KDA_OUT_STATUS,   [16] = KDA_OUT_TIME,    [17] = KDA_OUT_SIGNED,
+        [18] = KDA_OUT_UNSIGNED, [33] = KDA_OUT_TIME,    [35] = KDA_OUT_UTF8,
         [37] = KDA_OUT_HEX,      [38] = KDA_OUT_TIME,
     };
     return out < sizeof(types) ? (enum kda_out_type)types[out] : KDA_OUT_DEFAULT;

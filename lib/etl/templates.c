@@ -1,7 +1,7 @@
 /*
- * store.c - an open-addressing table of templates over an arena.
+ * templates.c - an open-addressing table of templates over an arena.
  */
-#include "store.h"
+#include "templates.h"
 
 #include "bytes.h"
 
@@ -31,12 +31,12 @@ static uint64_t blob_hash(const uint8_t *guid, const uint8_t *blob, uint32_t siz
     return h | 1;
 }
 
-static uint64_t entry_hash(const struct kda_store_entry *e)
+static uint64_t entry_hash(const struct kda_template_key *e)
 {
     return e->blob_hash ? e->blob_hash : key_hash(e->guid, e->id, e->version, e->classic);
 }
 
-static bool same_key(const struct kda_store_entry *a, const struct kda_store_entry *b)
+static bool same_key(const struct kda_template_key *a, const struct kda_template_key *b)
 {
     if (a->blob_hash != b->blob_hash || memcmp(a->guid, b->guid, 16) != 0)
         return false;
@@ -45,13 +45,13 @@ static bool same_key(const struct kda_store_entry *a, const struct kda_store_ent
     return a->id == b->id && a->version == b->version && a->classic == b->classic;
 }
 
-void kda_store_init(struct kda_store *store)
+void kda_templates_init(struct kda_templates *store)
 {
     memset(store, 0, sizeof(*store));
-    kda_arena_init(&store->arena, KDA_STORE_MAX_BYTES);
+    kda_arena_init(&store->arena, KDA_TEMPLATES_MAX_BYTES);
 }
 
-void kda_store_deinit(struct kda_store *store)
+void kda_templates_deinit(struct kda_templates *store)
 {
     kda_free(store->entries);
     kda_free(store->slots);
@@ -60,7 +60,7 @@ void kda_store_deinit(struct kda_store *store)
 }
 
 /* Slot of the key, or the free one where it would go. The table is never full. */
-static size_t find_slot(const struct kda_store *store, const struct kda_store_entry *key)
+static size_t find_slot(const struct kda_templates *store, const struct kda_template_key *key)
 {
     size_t mask = store->slot_count - 1;
     size_t at = (size_t)entry_hash(key) & mask;
@@ -69,8 +69,8 @@ static size_t find_slot(const struct kda_store *store, const struct kda_store_en
     return at;
 }
 
-static const struct kda_etl_template *lookup(const struct kda_store *store,
-                                             const struct kda_store_entry *key)
+static const struct kda_etl_template *lookup(const struct kda_templates *store,
+                                             const struct kda_template_key *key)
 {
     if (store->slot_count == 0)
         return NULL;
@@ -78,19 +78,20 @@ static const struct kda_etl_template *lookup(const struct kda_store *store,
     return found ? store->entries[found - 1].t : NULL;
 }
 
-const struct kda_etl_template *kda_store_find(const struct kda_store *store, const uint8_t *guid,
-                                              uint16_t id, uint8_t version, bool classic)
+const struct kda_etl_template *kda_templates_find(const struct kda_templates *store,
+                                                  const uint8_t *guid, uint16_t id, uint8_t version,
+                                                  bool classic)
 {
-    struct kda_store_entry key = {.id = id, .version = version, .classic = classic};
+    struct kda_template_key key = {.id = id, .version = version, .classic = classic};
     memcpy(key.guid, guid, 16);
     return lookup(store, &key);
 }
 
-const struct kda_etl_template *kda_store_find_blob(const struct kda_store *store,
-                                                   const uint8_t *guid, const uint8_t *blob,
-                                                   uint32_t size)
+const struct kda_etl_template *kda_templates_find_blob(const struct kda_templates *store,
+                                                       const uint8_t *guid, const uint8_t *blob,
+                                                       uint32_t size)
 {
-    struct kda_store_entry key = {.blob = blob, .blob_size = size};
+    struct kda_template_key key = {.blob = blob, .blob_size = size};
     memcpy(key.guid, guid, 16);
     key.blob_hash = blob_hash(guid, blob, size);
     return lookup(store, &key);
@@ -98,7 +99,7 @@ const struct kda_etl_template *kda_store_find_blob(const struct kda_store *store
 
 /* ---- adding ---- */
 
-static bool grow_slots(struct kda_store *store)
+static bool grow_slots(struct kda_templates *store)
 {
     size_t count = store->slot_count ? store->slot_count * 2 : FIRST_SLOTS;
     uint32_t *slots = kda_calloc(count, sizeof(*slots));
@@ -116,7 +117,7 @@ static bool grow_slots(struct kda_store *store)
     return true;
 }
 
-static const char *keep(struct kda_store *store, const char *text, bool *ok)
+static const char *keep(struct kda_templates *store, const char *text, bool *ok)
 {
     if (!text)
         return NULL;
@@ -125,7 +126,7 @@ static const char *keep(struct kda_store *store, const char *text, bool *ok)
     return kept;
 }
 
-static const struct kda_etl_template *copy_template(struct kda_store *store,
+static const struct kda_etl_template *copy_template(struct kda_templates *store,
                                                     const struct kda_etl_template *t)
 {
     bool ok = true;
@@ -145,24 +146,24 @@ static const struct kda_etl_template *copy_template(struct kda_store *store,
     return ok ? copy : NULL;
 }
 
-static enum kda_status no_room(const struct kda_store *store, struct kda_error *err)
+static enum kda_status no_room(const struct kda_templates *store, struct kda_error *err)
 {
-    if (store->arena.used >= KDA_STORE_MAX_BYTES / 2)
+    if (store->arena.used >= KDA_TEMPLATES_MAX_BYTES / 2)
         return kda_fail(err, KDA_LIMIT, "etl", "descriptions of more than %u MiB",
-                        (unsigned)(KDA_STORE_MAX_BYTES >> 20));
+                        (unsigned)(KDA_TEMPLATES_MAX_BYTES >> 20));
     return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for a description");
 }
 
-enum kda_status kda_store_add(struct kda_store *store, const struct kda_store_entry *key,
-                              const struct kda_etl_template *t,
-                              const struct kda_etl_template **kept, struct kda_error *err)
+enum kda_status kda_templates_add(struct kda_templates *store, const struct kda_template_key *key,
+                                  const struct kda_etl_template *t,
+                                  const struct kda_etl_template **kept, struct kda_error *err)
 {
-    struct kda_store_entry entry = *key;
+    struct kda_template_key entry = *key;
     if (entry.blob)
         entry.blob_hash = blob_hash(entry.guid, entry.blob, entry.blob_size);
-    if (store->count >= KDA_STORE_MAX_TEMPLATES)
+    if (store->count >= KDA_TEMPLATES_MAX_TEMPLATES)
         return kda_fail(err, KDA_LIMIT, "etl", "more than %u descriptions",
-                        KDA_STORE_MAX_TEMPLATES);
+                        KDA_TEMPLATES_MAX_TEMPLATES);
     if (store->slot_count < 2 * (store->count + 1) && !grow_slots(store))
         return no_room(store, err);
     size_t slot = find_slot(store, &entry);
@@ -184,7 +185,7 @@ enum kda_status kda_store_add(struct kda_store *store, const struct kda_store_en
     }
     if (!at) {
         if (!kda_grow((void **)&store->entries, &store->capacity, store->count + 1, sizeof(entry),
-                      KDA_STORE_MAX_TEMPLATES))
+                      KDA_TEMPLATES_MAX_TEMPLATES))
             return no_room(store, err);
         at = (uint32_t)++store->count;
         store->slots[slot] = at;
@@ -195,7 +196,8 @@ enum kda_status kda_store_add(struct kda_store *store, const struct kda_store_en
     return KDA_OK;
 }
 
-const struct kda_etl_map *kda_store_add_map(struct kda_store *store, const struct kda_etl_map *map)
+const struct kda_etl_map *kda_templates_add_map(struct kda_templates *store,
+                                                const struct kda_etl_map *map)
 {
     bool ok = true;
     struct kda_etl_map *copy = kda_arena_alloc(&store->arena, sizeof(*copy));
