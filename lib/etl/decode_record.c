@@ -322,11 +322,18 @@ static void decode_raw(const struct kda_decoding *x, const char *why)
     kda_decode_put_payload(x, why);
 }
 
+/* Descriptions with counts and maps are better than a row that stands in for them. */
+static bool described_better(const struct kda_decoding *x)
+{
+    const struct kda_decode_cached *c = kda_mof_is_stand_in(x->class_) ? lookup(x) : NULL;
+    return c && c->t && !c->t->exact;
+}
+
 void kda_decode_record(const struct kda_decoding *x)
 {
     if (x->d->options.raw) {
         decode_raw(x, "not asked for");
-    } else if (x->class_ < KDA_MOF_CLASS_COUNT && kda_decode_kernel(x)) {
+    } else if (x->class_ < KDA_MOF_CLASS_COUNT && !described_better(x) && kda_decode_kernel(x)) {
         /* done */
     } else if (x->record->shape == KDA_ETL_SHAPE_EVENT) {
         decode_event(x);

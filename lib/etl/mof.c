@@ -36,6 +36,8 @@ static const struct type_row types[] = {
     {"port", KDA_IN_UINT16, KDA_OUT_PORT},
     {"status", KDA_IN_UINT32, KDA_OUT_STATUS},
     {"bytes", KDA_IN_BINARY, 0},
+    {"bool", KDA_IN_BOOLEAN, 0},
+    {"struct", KDA_IN_STRUCT, 0},
 };
 
 static const struct {
@@ -57,6 +59,8 @@ static const struct {
 #define KERNEL_PROCESS "Microsoft-Windows-Kernel-Process"
 #define KERNEL_NETWORK "Microsoft-Windows-Kernel-Network"
 #define KERNEL_REGISTRY "Microsoft-Windows-Kernel-Registry"
+#define CLR "Microsoft-Windows-DotNETRuntime"
+#define CLR_PRIVATE "Microsoft-Windows-DotNETRuntimePrivate"
 #define C(name, group, guid, provider, text) {guid, provider, text, group},
     KDA_MOF_CLASSES(C)
 #undef C
@@ -96,8 +100,8 @@ static bool take_type(const char *text, size_t size, const struct kda_etl_field 
         }
         for (unsigned i = 0; i < index; i++)
             if (is(inner, length, before[i].name)) {
-                f->flags |= KDA_FIELD_LENGTH_FIELD;
-                f->length = (uint16_t)i;
+                f->flags |= f->in == KDA_IN_STRUCT ? KDA_FIELD_COUNT_FIELD : KDA_FIELD_LENGTH_FIELD;
+                f->length = f->count = (uint16_t)i;
             }
     } else if (f->in == KDA_IN_BINARY) {
         f->flags |= KDA_FIELD_LENGTH_REST;
@@ -141,6 +145,7 @@ static bool take_field(struct kda_mof *mof, const char *word, size_t size, unsig
     const char *name = colon + 1, *end = word + size;
     const char *arrow = memchr(name, '>', (size_t)(end - name));
     f->name = kda_arena_strndup(&mof->arena, name, (size_t)((arrow ? arrow : end) - name));
+    mof->no_memory = !f->name;
     return f->name && take_type(word, (size_t)(colon - word), fields, index, f) &&
            (!arrow || take_target(arrow + 1, (size_t)(end - arrow - 1), kind, f));
 }
@@ -153,33 +158,80 @@ static unsigned count_words(const char *text)
     return words;
 }
 
-static enum kda_status make_event(struct kda_mof *mof, const struct kda_mof_row *row,
-                                  struct kda_mof_event *event, struct kda_error *err)
+static enum kda_status bad_row(const struct kda_mof *mof, const struct kda_mof_row *row,
+                               const char *word, size_t size, struct kda_error *err)
 {
-    unsigned count = count_words(row->layout), index = 0;
-    struct kda_etl_field *fields = kda_arena_alloc(&mof->arena, (count + 1) * sizeof(*fields));
-    if (!fields)
-        return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for the kernel's events");
+    return kda_fail(err, mof->no_memory ? KDA_NO_MEMORY : KDA_BAD_DATA, "etl",
+                    "row of event %s: '%.*s'", row->name, (int)size, word);
+}
+
+/* Fields of one row into event->t, whose array has room for all words. */
+static enum kda_status take_fields(struct kda_mof *mof, const struct kda_mof_row *row,
+                                   struct kda_mof_event *event, struct kda_etl_field *fields,
+                                   struct kda_error *err)
+{
+    struct kda_etl_field *open = NULL;
+    unsigned index = 0, top = 0;
     for (const char *at = row->layout; *at;) {
         size_t size = strcspn(at, " ");
-        if (size > 0 && !take_field(mof, at, size, row->kind, fields, index))
-            return kda_fail(err, mof->arena.used ? KDA_BAD_DATA : KDA_NO_MEMORY, "etl",
-                            "row of event %s: '%.*s'", row->name, (int)size, at);
-        if (size > 0) {
-            struct kda_etl_field *f = &fields[index++];
-            event->t.has_refs |= (f->flags & KDA_FIELD_LENGTH_FIELD) != 0;
+        if (is(at, size, ";") && open) {
+            open->next = (uint16_t)index;
+            open = NULL;
+        } else if (size > 0) {
+            struct kda_etl_field *f = &fields[index];
+            if (!take_field(mof, at, size, row->kind, fields, index))
+                return bad_row(mof, row, at, size, err);
+            index++;
+            event->t.has_refs |= (f->flags & (KDA_FIELD_LENGTH_FIELD | KDA_FIELD_COUNT_FIELD)) != 0;
             if (f->target >= KDA_TARGET_PID)
                 event->place_of[f->target - KDA_TARGET_PID] = (uint8_t)index;
+            if (open)
+                open->members++;
+            else
+                top++;
+            if (f->in == KDA_IN_STRUCT) {
+                f->first = (uint16_t)index;
+                open = f;
+            }
         }
         at += size + (at[size] == ' ');
     }
+    event->t.count = (uint16_t)index;
+    event->t.top = (uint16_t)top;
+    return KDA_OK;
+}
+
+static enum kda_status make_event(struct kda_mof *mof, const struct kda_mof_row *row,
+                                  struct kda_mof_event *event, struct kda_error *err)
+{
+    unsigned count = count_words(row->layout);
+    struct kda_etl_field *fields = kda_arena_alloc(&mof->arena, (count + 1) * sizeof(*fields));
+    if (!fields)
+        return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for the kernel's events");
     event->row = row;
     event->t.event_name = row->name;
     event->t.fields = fields;
-    event->t.count = event->t.top = (uint16_t)index;
     event->t.origin = "the kernel's table";
-    if (!kda_template_valid(&event->t))
-        return kda_fail(err, KDA_BAD_DATA, "etl", "row of event %s", row->name);
+    enum kda_status status = take_fields(mof, row, event, fields, err);
+    if (status == KDA_OK && !kda_template_valid(&event->t))
+        status = bad_row(mof, row, "", 0, err);
+    return status;
+}
+
+static enum kda_status make_table(struct kda_mof *mof, const struct kda_mof_row *rows, size_t count,
+                                  struct kda_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct kda_mof_event *event = &mof->events[mof->count];
+        enum kda_status status = make_event(mof, &rows[i], event, err);
+        if (status != KDA_OK)
+            return status;
+        if (rows[i].type >= KDA_MOF_TYPES)
+            return bad_row(mof, &rows[i], "", 0, err);
+        uint16_t *first = &mof->first[rows[i].class_][rows[i].type];
+        event->next = *first;
+        *first = (uint16_t)++mof->count;
+    }
     return KDA_OK;
 }
 
@@ -193,23 +245,14 @@ enum kda_status kda_mof_init(struct kda_mof *mof, struct kda_error *err)
         if (classes[i].group != KDA_MOF_NO_GROUP)
             mof->class_of_group[classes[i].group] = (uint8_t)(i + 1);
     }
-    mof->events = kda_arena_alloc(&mof->arena, kda_mof_row_count * sizeof(*mof->events));
+    mof->events = kda_arena_alloc(&mof->arena,
+                                  (kda_mof_row_count + kda_clr_row_count) * sizeof(*mof->events));
     if (!mof->events)
         return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for the kernel's events");
-    for (size_t i = 0; i < kda_mof_row_count; i++) {
-        enum kda_status status = make_event(mof, &kda_mof_rows[i], &mof->events[i], err);
-        if (status != KDA_OK)
-            return status;
-    }
-    for (size_t i = kda_mof_row_count; i-- > 0;) {
-        const struct kda_mof_row *row = &kda_mof_rows[i];
-        if (row->type >= KDA_MOF_TYPES)
-            return kda_fail(err, KDA_BAD_DATA, "etl", "row of event %s: type %u", row->name,
-                            row->type);
-        mof->events[i].next = mof->first[row->class_][row->type];
-        mof->first[row->class_][row->type] = (uint16_t)(i + 1);
-    }
-    return KDA_OK;
+    enum kda_status status = make_table(mof, kda_mof_rows, kda_mof_row_count, err);
+    if (status == KDA_OK)
+        status = make_table(mof, kda_clr_rows, kda_clr_row_count, err);
+    return status;
 }
 
 void kda_mof_deinit(struct kda_mof *mof)
@@ -263,6 +306,11 @@ bool kda_mof_is_manifest(unsigned class_)
     return classes[class_].name == NULL;
 }
 
+bool kda_mof_is_stand_in(unsigned class_)
+{
+    return class_ == KDA_MOF_M_CLR || class_ == KDA_MOF_M_CLR_PRIVATE;
+}
+
 unsigned kda_mof_type_of(const struct kda_etl_record *record, unsigned class_)
 {
     return kda_mof_is_manifest(class_) ? record->id : record->type;
@@ -275,7 +323,7 @@ const struct kda_mof_event *kda_mof_find(const struct kda_mof *mof, unsigned cla
     if (type >= KDA_MOF_TYPES)
         return NULL;
     for (unsigned i = mof->first[class_][type]; i != 0; i = mof->events[i - 1].next) {
-        const struct kda_mof_row *row = &kda_mof_rows[i - 1];
+        const struct kda_mof_row *row = mof->events[i - 1].row;
         if (row->first_version <= version &&
             (!best || row->first_version > best->row->first_version))
             best = &mof->events[i - 1];

@@ -2,10 +2,13 @@
  * mof.h - the kernel's own events: classes, rows of (class, type, version), and where their fields
  * go in a record. Internal to lib/etl.
  *
- * To add an event: a row in mof_rows.c. Its layout is a list of fields "type:Name", each with
+ * To add an event: a row in mof_rows.c (mof_rows_clr.c for .NET). Its layout is a list of fields
+ * "type:Name", each with
  * "?" before it where the payload may end there, with ">target" behind it where the field has a
  * place of its own in the record (a field of the kind in event/kda_schema.h, or one of the heads
  * below), and "!" behind it where it is not shown.
+ * "type(12)" and "type(Field)" give a length, "type[]" is an array to the end; "struct(Field):Name"
+ * begins an array of structures with as many items as the field says, ";" ends its members.
  */
 #ifndef KDA_ETL_MOF_H
 #define KDA_ETL_MOF_H
@@ -15,7 +18,7 @@
 #include "templates.h"
 
 #define KDA_MOF_NO_GROUP 0xFFu
-#define KDA_MOF_TYPES 128u /* types and ids of the table are below */
+#define KDA_MOF_TYPES 256u /* types and ids of the table are below */
 
 /* C(NAME, group, guid, provider, class name). Groups are those of hook ids. Classes without a group
  * are named by GUID alone: classic providers, or providers of manifest events. */
@@ -48,7 +51,9 @@
       "SysConfig")                                                                                 \
     C(M_PROCESS, KDA_MOF_NO_GROUP, "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716", KERNEL_PROCESS, NULL)   \
     C(M_NETWORK, KDA_MOF_NO_GROUP, "7dd42a49-5329-4832-8dfd-43d979153a88", KERNEL_NETWORK, NULL)   \
-    C(M_REGISTRY, KDA_MOF_NO_GROUP, "70eb4f03-c1de-4f73-a051-33d13d5413bd", KERNEL_REGISTRY, NULL)
+    C(M_REGISTRY, KDA_MOF_NO_GROUP, "70eb4f03-c1de-4f73-a051-33d13d5413bd", KERNEL_REGISTRY, NULL) \
+    C(M_CLR, KDA_MOF_NO_GROUP, "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", CLR, NULL)                  \
+    C(M_CLR_PRIVATE, KDA_MOF_NO_GROUP, "763fd754-7086-4dfe-95eb-c01a46faf4ca", CLR_PRIVATE, NULL)
 
 enum kda_mof_class {
 #define C(name, group, guid, provider, text) KDA_MOF_##name,
@@ -78,8 +83,8 @@ struct kda_mof_row {
     const char *name;
     const char *layout;
 };
-extern const struct kda_mof_row kda_mof_rows[];
-extern const size_t kda_mof_row_count;
+extern const struct kda_mof_row kda_mof_rows[], kda_clr_rows[];
+extern const size_t kda_mof_row_count, kda_clr_row_count;
 
 struct kda_mof_event {
     const struct kda_mof_row *row;
@@ -91,6 +96,8 @@ struct kda_mof_event {
 struct kda_mof {
     struct kda_arena arena;
     struct kda_mof_event *events;
+    size_t count;
+    bool no_memory; /* a row could not be made for want of it */
     uint8_t guids[KDA_MOF_CLASS_COUNT][16];
     uint8_t class_of_group[256];                        /* class + 1 */
     uint16_t first[KDA_MOF_CLASS_COUNT][KDA_MOF_TYPES]; /* index of the first row + 1 */
@@ -106,6 +113,8 @@ unsigned kda_mof_class_of(const struct kda_mof *mof, const struct kda_etl_record
 const char *kda_mof_provider_name(unsigned class_);
 const char *kda_mof_class_name(unsigned class_); /* nullable */
 bool kda_mof_is_manifest(unsigned class_);
+/* Its rows stand in for descriptions that a trace does not have, they do not replace them. */
+bool kda_mof_is_stand_in(unsigned class_);
 /* Type of a record within its class: image loads come as one of Process. */
 unsigned kda_mof_type_of(const struct kda_etl_record *record, unsigned class_);
 /* Event with this version, or with the highest one below it; NULL if there is none. */
