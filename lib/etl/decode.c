@@ -21,6 +21,11 @@ enum kda_status kda_etl_decoder_create(const struct kda_decode_options *options,
     if (options)
         d->options = *options;
     d->clock.frequency = UNITS_PER_SECOND;
+    for (unsigned kind = 0; kind < KDA_KIND_COUNT; kind++) {
+        d->slots[kind].fields = (uint8_t)kda_decode_slot(kind, "fields");
+        d->slots[kind].extended = (uint8_t)kda_decode_slot(kind, "extended");
+        d->slots[kind].key = (uint8_t)kda_decode_slot(kind, "key");
+    }
     kda_templates_init(&d->store);
     kda_maps_init(&d->maps, &d->store);
     kda_map_init(&d->processes);

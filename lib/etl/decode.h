@@ -35,6 +35,10 @@ struct kda_etl_decoder {
     struct kda_decode_filter filter;
     uint8_t filter_guid[16];
     bool filter_has_guid;
+    /* Slots of fields that several kinds have, KDA_DECODE_NO_SLOT where one does not. */
+    struct {
+        uint8_t fields, extended, key;
+    } slots[KDA_KIND_COUNT];
     struct kda_mof mof;
     struct kda_templates store;
     struct kda_map_list maps;

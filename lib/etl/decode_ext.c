@@ -150,7 +150,7 @@ void kda_decode_ext(const struct kda_decoding *x)
             kda_event_set(b, KDA_FIELD_PROCESS_KEY, kda_le64(item.data));
         any = any || says_something(b->event, &item);
     }
-    unsigned slot = any ? kda_decode_slot(b->event->kind, "extended") : KDA_DECODE_NO_SLOT;
+    unsigned slot = any ? x->d->slots[b->event->kind].extended : KDA_DECODE_NO_SLOT;
     if (slot == KDA_DECODE_NO_SLOT)
         return;
     kda_event_object_begin(b, kda_decode_field(b->event->kind, slot));

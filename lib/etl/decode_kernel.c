@@ -2,8 +2,6 @@
  * decode_kernel.c - the kernel's events: their fields go to the places that the schema has for
  * them, the rest into `fields`.
  */
-#include <stdio.h>
-
 #include "decode.h"
 
 #define TCP 6u
@@ -299,7 +297,7 @@ static void put_fields(const struct kda_decoding *x, const struct kda_mof_event 
     bool etw = kind == KDA_KIND_ETW_EVENT;
     if (!etw && !any_unplaced(event) && walk->pos == walk->size)
         return;
-    kda_event_object_begin(b, kda_decode_field(kind, kda_decode_slot(kind, "fields")));
+    kda_event_object_begin(b, kda_decode_field(kind, x->d->slots[kind].fields));
     walk->out = b;
     walk->skip_placed = true;
     walk->places = NULL;
@@ -308,16 +306,6 @@ static void put_fields(const struct kda_decoding *x, const struct kda_mof_event 
         kda_event_object_bytes(b, "Key", KDA_TYPE_STRING, path->at, path->size);
     put_rest(b, walk);
     kda_event_object_end(b);
-}
-
-static void begin_etw(const struct kda_decoding *x, const struct kda_mof_event *event)
-{
-    char name[96];
-    const char *class_name = kda_mof_class_name(x->class_);
-    const char *own = event->row->name;
-    if (class_name)
-        (void)snprintf(name, sizeof(name), "%s%s%s", class_name, *own ? "/" : "", own);
-    kda_decode_begin_etw(x, kda_mof_provider_name(x->class_), class_name ? name : own);
 }
 
 bool kda_decode_kernel(const struct kda_decoding *x)
@@ -332,7 +320,7 @@ bool kda_decode_kernel(const struct kda_decoding *x)
         return false;
     unsigned kind = event->row->kind;
     if (kind == KDA_KIND_ETW_EVENT)
-        begin_etw(x, event);
+        kda_decode_begin_etw(x, kda_mof_provider_name(x->class_), event->t.event_name);
     else
         kda_decode_begin(x, kind);
     bool known = false;
@@ -343,7 +331,7 @@ bool kda_decode_kernel(const struct kda_decoding *x)
                                                                walk.pointer_size, record->raw_time},
                                  &path);
     if (known && kind != KDA_KIND_ETW_EVENT)
-        put_utf16(&d->b, kda_decode_field(kind, kda_decode_slot(kind, "key")), path.at,
+        put_utf16(&d->b, kda_decode_field(kind, x->d->slots[kind].key), path.at,
                   (uint32_t)path.size);
     put_placed(x, event);
     finish(x, event, walk.pointer_size);

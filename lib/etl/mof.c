@@ -201,15 +201,32 @@ static enum kda_status take_fields(struct kda_mof *mof, const struct kda_mof_row
     return KDA_OK;
 }
 
+/* "Class/Name"; of manifest events the name alone. */
+static const char *full_name(struct kda_mof *mof, const struct kda_mof_row *row)
+{
+    const char *class_name = classes[row->class_].name;
+    size_t head = class_name ? strlen(class_name) : 0, size = strlen(row->name);
+    if (!class_name)
+        return row->name;
+    char *name = kda_arena_alloc(&mof->arena, head + size + 2);
+    if (!name)
+        return NULL;
+    memcpy(name, class_name, head);
+    if (size > 0)
+        name[head++] = '/';
+    memcpy(name + head, row->name, size);
+    return name;
+}
+
 static enum kda_status make_event(struct kda_mof *mof, const struct kda_mof_row *row,
                                   struct kda_mof_event *event, struct kda_error *err)
 {
     unsigned count = count_words(row->layout);
     struct kda_etl_field *fields = kda_arena_alloc(&mof->arena, (count + 1) * sizeof(*fields));
-    if (!fields)
-        return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for the kernel's events");
     event->row = row;
-    event->t.event_name = row->name;
+    event->t.event_name = full_name(mof, row);
+    if (!fields || !event->t.event_name)
+        return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for the kernel's events");
     event->t.fields = fields;
     event->t.origin = "the kernel's table";
     enum kda_status status = take_fields(mof, row, event, fields, err);
