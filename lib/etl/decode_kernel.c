@@ -9,14 +9,34 @@
 
 /* ---- which layout fits ---- */
 
+/* Is there text that is none? A wrong pointer size moves numbers into the next string. */
+static bool has_clean_texts(const struct kda_payload *walk)
+{
+    for (unsigned i = 0; i < walk->t->count; i++) {
+        const struct kda_place *place = &walk->places[i];
+        bool wide = walk->t->fields[i].in == KDA_IN_UNICODE;
+        if (!place->present || (!wide && walk->t->fields[i].in != KDA_IN_ANSI))
+            continue;
+        const uint8_t *at = walk->bytes + place->off;
+        /* The first character tells: what was moved stands at the beginning. */
+        if (place->size >= 2 && at[0] < 0x20 && (!wide || at[1] == 0))
+            return false;
+        if (wide && place->size >= 2 && at[0] == 0)
+            return false;
+    }
+    return true;
+}
+
 /* 64-bit payloads come in records that say 32 bits, and the other way round; a null TOKEN_USER has
- * a SID behind it in files that were made by hand. The first way in which every byte fits wins,
- * then the first that fits at all: later versions of Windows add fields at the end. */
+ * a SID behind it in files that were made by hand. The first way in which every byte fits and
+ * texts are texts wins, then the first in which every byte fits, then the first that fits at all:
+ * later versions of Windows add fields at the end. */
 bool kda_decode_kernel_fit(struct kda_etl_decoder *d, const struct kda_etl_record *record,
                            const struct kda_mof_event *event, struct kda_payload *walk)
 {
     uint8_t first = record->pointer_size == 4 ? 4 : 8;
     int best = -1;
+    bool best_whole = false;
     for (int way = 0; way < 5; way++) {
         int chosen = way < 4 ? way : best;
         if (chosen < 0)
@@ -31,10 +51,14 @@ bool kda_decode_kernel_fit(struct kda_etl_decoder *d, const struct kda_etl_recor
             .places = d->places,
         };
         bool fits = kda_payload_walk(walk);
-        if (fits && (walk->pos == walk->size || way == 4))
-            return true;
-        if (fits && best < 0)
+        bool whole = fits && walk->pos == walk->size;
+        if (way == 4 || (whole && has_clean_texts(walk)))
+            return fits;
+        if (whole && !best_whole)
             best = way;
+        else if (fits && best < 0)
+            best = way;
+        best_whole = best_whole || whole;
     }
     return false;
 }

@@ -101,6 +101,8 @@ const char *kda_draft_event_name(struct kda_draft *draft, const char *task, cons
     size_t used = 0;
     const char *parts[2] = {task, opcode};
     for (unsigned i = 0; i < 2; i++) {
+        if (parts[i] && strncmp(parts[i], "win:", 4) == 0)
+            parts[i] += 4;
         size_t size = parts[i] ? strlen(parts[i]) : 0;
         if (size == 0 || used + size + 2 > sizeof(text) ||
             (i == 1 && strcmp(parts[1], "Info") == 0))

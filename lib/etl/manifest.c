@@ -414,11 +414,6 @@ static const struct layout *find_layout(const struct joiner *j, const struct eve
     return NULL;
 }
 
-static const char *plain(const char *name)
-{
-    return name && strncmp(name, "win:", 4) == 0 ? name + 4 : name;
-}
-
 /* An event whose description cannot be used is left out: its payload stays hex. */
 static enum kda_status join_event(struct joiner *j, const struct event *event,
                                   struct kda_error *err)
@@ -431,7 +426,7 @@ static enum kda_status join_event(struct joiner *j, const struct event *event,
         !kda_template_valid(&t))
         return KDA_OK;
     t.provider_name = j->provider->name;
-    t.event_name = kda_draft_event_name(j->draft, plain(event->task), plain(event->opcode));
+    t.event_name = kda_draft_event_name(j->draft, event->task, event->opcode);
     if (!t.event_name)
         t.event_name = event->symbol;
     t.version = (uint8_t)event->version;

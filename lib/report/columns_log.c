@@ -143,6 +143,8 @@ static const struct kda_column count_columns[] = {
 };
 /* clang-format on */
 
+_Static_assert(sizeof(event_columns) / sizeof(event_columns[0]) <= KDA_COLUMNS_MAX, "a table");
+
 #define TABLE(t, v, s)                                                                             \
     {                                                                                              \
         t, sizeof(t) / sizeof((t)[0]), v, s                                                        \
