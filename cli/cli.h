@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "kda/decode.h"
 #include "kda/error.h"
 #include "kda/etl.h"
 #include "kda/etw.h"
@@ -43,9 +44,9 @@ extern const size_t cli_exit_code_count;
 
 struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
-    const char *kind, *pid, *image, *since, *until;
+    const char *kind, *pid, *image, *since, *until, *provider, *manifest;
     uint64_t dtb, limit;
-    bool all, download, follow, free, quiet, verbose, no_color, help, version;
+    bool all, download, follow, raw, free, quiet, verbose, no_color, help, version;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -61,6 +62,8 @@ enum {
     CLI_GROUP_ALL = 32,
     CLI_GROUP_FETCH = 64,
     CLI_GROUP_EVENTS = 128,  /* commands that pick events */
+    CLI_GROUP_FOLLOW = 256,  /* commands that read a log that is being written */
+    CLI_GROUP_TRACE = 512,   /* commands that decode trace records */
     CLI_GROUP_MEMORY = 1024, /* commands that take events from trace buffers */
 };
 
@@ -204,6 +207,26 @@ int cli_pick(struct cli *cli, const char *session, const char *provider,
              struct kda_selection *selection);
 void cli_unpick(struct kda_selection *selection);
 
+/* ---- events.c: events of traces, wherever their records come from ---- */
+
+struct cli_events {
+    struct cli *cli;
+    struct kda_etl_decoder *decoder;
+    uint64_t id;     /* of the next event, counted before filters; unique in one output */
+    uint64_t losses; /* sensor.loss lines, also those that a filter took */
+};
+
+/* What the options pick: of logs and of traces alike. Prints what is wrong with them. */
+int cli_pick_events(const struct cli_options *options, struct kda_log_filter *filter);
+/* A decoder as the options ask for it. Returns CLI_DONE or the exit code after a message. */
+int cli_events_begin(struct cli_events *events, struct cli *cli);
+/* Writes the event of a record, or a loss. False: memory ran out, or the output failed. */
+bool cli_events_put(struct cli_events *events, const struct kda_etl_record *record,
+                    const struct kda_decode_place *place);
+bool cli_events_lose(struct cli_events *events, const struct kda_decode_loss *loss);
+/* Prints notes about descriptions and frees the decoder. */
+void cli_events_end(struct cli_events *events);
+
 /* ---- commands ---- */
 int cli_run_info(struct cli *cli);
 int cli_run_sessions(struct cli *cli);
@@ -218,6 +241,7 @@ int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
 int cli_run_buffers(struct cli *cli);
 int cli_run_log(struct cli *cli);
+int cli_run_events(struct cli *cli);
 int cli_run_verify(struct cli *cli);
 int cli_run_etl(struct cli *cli);
 

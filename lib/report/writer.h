@@ -83,6 +83,7 @@ struct kda_column {
     const char *text_item; /* same for text; for a bool: "yes|no" */
 };
 
+#define KDA_COLUMNS_MAX 128u
 struct kda_columns {
     const struct kda_column *items;
     size_t count;
