@@ -242,6 +242,9 @@ int cli_run_formats(struct cli *cli);
 int cli_run_buffers(struct cli *cli);
 int cli_run_log(struct cli *cli);
 int cli_run_events(struct cli *cli);
+int cli_run_memory_events(struct cli *cli); /* of an image: `kda events` hands over */
+/* By its name or its first bytes; what is none is taken for a memory image. */
+bool cli_is_trace_file(const char *path);
 int cli_run_verify(struct cli *cli);
 int cli_run_etl(struct cli *cli);
 

@@ -218,9 +218,29 @@ static int run_events(struct events_run *run)
     return cli_finish(cli, code);
 }
 
+/* Options that say something about a memory image only; NULL = none was given. */
+static const char *image_option(const struct cli_options *o)
+{
+    return o->session    ? "--session"
+           : o->silo     ? "--silo"
+           : o->free     ? "--free"
+           : o->symbols  ? "--symbols"
+           : o->download ? "--download"
+           : o->dtb      ? "--dtb"
+                         : NULL;
+}
+
 int cli_run_events(struct cli *cli)
 {
     struct events_run run = {.count = 0};
+    if (!cli_is_trace_file(cli->options.words[0]))
+        return cli_run_memory_events(cli);
+    const char *misplaced = image_option(&cli->options);
+    if (misplaced) {
+        cli_error("%s is for memory images; '%s' is a trace file", misplaced,
+                  cli->options.words[0]);
+        return CLI_USAGE;
+    }
     int code = cli_events_begin(&run.events, cli);
     if (code == CLI_DONE && cli->options.positional_count > CLI_MAX_TRACES) {
         cli_error("more than %u files", CLI_MAX_TRACES);

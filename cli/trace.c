@@ -259,6 +259,17 @@ static void set_version(const struct cli *cli, struct kda_etl_write_options *o)
         o->os_minor = build < 7600 ? 0 : build < 9200 ? 1 : build < 9600 ? 2 : 3;
 }
 
+/* Counter and cycles start at boot; good to seconds, and nothing is computed from it. 0 = unknown.
+ */
+static uint64_t boot_time(const struct kda_etw_clock *c)
+{
+    if (c->type == KDA_ETL_CLOCK_SYSTEM || c->frequency == 0 || c->time_100ns == 0)
+        return 0;
+    uint64_t seconds = c->raw / c->frequency, rest = c->raw % c->frequency;
+    double since = (double)seconds * 1e7 + (double)rest * 1e7 / (double)c->frequency;
+    return since < (double)c->time_100ns ? c->time_100ns - (uint64_t)since : 0;
+}
+
 static void set_options(const struct trace *trace, struct kda_etl_write_options *o)
 {
     const struct kda_etw_session *s = trace->session;
@@ -279,6 +290,7 @@ static void set_options(const struct trace *trace, struct kda_etl_write_options 
     o->frequency = trace->clock.qpc_frequency;
     o->cpu_mhz = trace->clock.cpu_mhz;
     o->end_100ns = info->system_time_100ns;
+    o->boot_100ns = boot_time(&trace->clock);
     o->timer_resolution = TIMER_RESOLUTION;
     o->events_lost = s->events_lost;
     o->buffers_lost = s->buffers_lost;

@@ -199,8 +199,8 @@ def touches(va, size, pages):
 STATES = ["free", "logging", "cswitch", "flush", "pending_compression", "compressed", "placeholder"]
 
 
-class Forged(unittest.TestCase):
-    """Every list, state and kind of copy, on the structures of each build."""
+class Scenario(unittest.TestCase):
+    """The scenario of trace buffers, and what its truth says."""
 
     def build(self, name, lines="", build=None, image_format="raw"):
         with open(os.path.join(ROOT, "tests/images/scenarios/buffers.txt"), encoding="utf-8") as f:
@@ -233,6 +233,10 @@ class Forged(unittest.TestCase):
     @staticmethod
     def is_old(buffer):
         return buffer["state"] == 0 or buffer["space"]
+
+
+class Forged(Scenario):
+    """Every list, state and kind of copy, on the structures of each build."""
 
     def check_row(self, row, b, has_slots, has_compression):
         self.assertEqual((row["cpu"], row["state"], row["used"] if b["state"] != 5 else b["used"],
@@ -353,6 +357,66 @@ def add_builds():
             skipped = build.startswith("6.")
             self.check_traces(image, truth, skip=lambda b: skipped and not b["linked"])
         setattr(Forged, "test_" + build.replace(".", "_"), test)
+
+
+class MemoryEvents(Scenario):
+    """`kda events IMAGE`: the same events as the trace file, straight from memory."""
+
+    def events_of(self, *args):
+        result = kda("events", *args, "-f", "jsonl")
+        return result, [json.loads(line) for line in result.stdout.splitlines()]
+
+    def test_events(self):
+        image, truth = self.build("events")
+        for free in (False, True):
+            result, events = self.events_of(image, "--raw", *(["--free"] if free else []))
+            self.assertEqual(result.returncode, 4)  # the sessions count lost events
+            losses = [e for e in events if e["kind"] == "sensor.loss"]
+            self.assertEqual([(e["lost_events"], e["lost_buffers"], e["file"]) for e in losses],
+                             [(7, 1, "EventLog-System")])
+            events = [e for e in events if e["kind"] != "sensor.loss"]
+            wanted = [(b["cpu"], e.get("pid"), e["size"], self.is_old(b))
+                      for b in truth["buffers"] if not b["copy"] and (free or not self.is_old(b))
+                      for e in b["events"]]
+            self.assertEqual(len(events), len(wanted))
+            self.assertEqual({e["source"] for e in events}, {"memory"})
+            self.assertEqual(sum(1 for e in events if "buffer" in e.get("extended", {})),
+                             sum(1 for w in wanted if w[3]))
+            times = [e["time"] for e in events]
+            self.assertEqual(times, sorted(times))
+            self.assertEqual(sorted((e["cpu"], e["pid"]) for e in events if "pid" in e),
+                             sorted(w[:2] for w in wanted if w[1] is not None))
+
+    def test_same_as_the_file(self):
+        image, truth = self.build("events")
+        for s in truth["sessions"]:
+            silo = truth["silos"][s["silo"]]["state"] if s["silo"] else "host"
+            target, _ = extract(image, s["id"], silo, True, "same.etl")
+            _, direct = self.events_of(image, "--session", str(s["id"]), "--silo", silo, "--free")
+            _, filed = self.events_of(target)
+            filed = [e for e in filed if e.get("event_name") != "EventTrace"]
+            for e in direct + filed:
+                for key in ("id", "source", "file", "why"):
+                    e.pop(key, None)
+                e.get("extended", {}).pop("buffer", None)
+                if e.get("extended") == {}:
+                    del e["extended"]
+            self.assertEqual(direct, filed)
+            self.assertTrue(direct)
+
+    def test_usage(self):
+        image, _ = self.build("events")
+        target, _ = extract(image, 5, "host", False, "usage.etl")
+        for args in (["events", target, "--session", "3"], ["events", target, "--free"],
+                     ["events", image, target], ["events", image, "--session", "77"],
+                     ["buffers", image, "77"], ["buffers", image, "-o", work("none.etl")],
+                     ["buffers", image, "5", "-f", "csv", "-o", work("none.etl")]):
+            self.assertEqual(kda(*args).returncode, 2, args)
+        self.assertFalse(os.path.exists(work("none.etl")))
+        plain = work("usage.bin")  # a trace file is known by its first bytes too
+        with open(target, "rb") as f, open(plain, "wb") as out:
+            out.write(f.read())
+        self.assertEqual(kda("events", plain).returncode, 0)
 
 
 def add_images():
