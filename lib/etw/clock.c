@@ -7,8 +7,12 @@
 
 #include "base/bytes.h"
 
-/* KUSER_SHARED_DATA stands at a fixed address. Source: ntddk.h, KI_USER_SHARED_DATA. */
+/* KUSER_SHARED_DATA stands at a fixed address. Source: ntddk.h, KI_USER_SHARED_DATA; QpcFrequency
+ * at 0x300 from Windows 8 on (older ones have a flag there, which is no frequency). */
 #define SHARED_DATA_VA 0xfffff78000000000u
+#define SHARED_QPC_FREQUENCY 0x300u
+#define QPC_MIN 100000u
+#define QPC_MAX 100000000000u
 /* KPRCB.MHz by the form of the ETW state, since no table carries it. Source: PDB tables 6.1.7601 to
  * 10.0.14393 and 10.0.17763 to 10.0.22000. */
 #define MHZ_OLD 0x5f4u
@@ -27,9 +31,9 @@ static uint64_t qpc_frequency(struct kda_kernel *kernel)
 {
     uint64_t frequency = qword(kernel, kda_symbol_va(kernel, KDA_SYM_EtwPerfFreq));
     uint32_t at = kda_field_offset(kernel, KDA_F_KUSER_SHARED_DATA_QpcFrequency);
-    if (frequency == 0 && at != KDA_NONE)
-        frequency = qword(kernel, SHARED_DATA_VA + at);
-    return frequency;
+    if (frequency == 0)
+        frequency = qword(kernel, SHARED_DATA_VA + (at != KDA_NONE ? at : SHARED_QPC_FREQUENCY));
+    return frequency >= QPC_MIN && frequency <= QPC_MAX ? frequency : 0;
 }
 
 static uint32_t cpu_mhz(struct kda_kernel *kernel)

@@ -179,7 +179,8 @@ static void write_user_shared(struct forge *f)
     put32(f, va + 0x264, 1);
     put32(f, va + 0x26c, f->major);
     put32(f, va + 0x270, f->minor);
-    put(f, va, F(KUSER_SHARED_DATA, QpcFrequency), 8, 10000000);
+    if (f->build >= 9200) /* where ntddk.h has it, also where the layout does not say */
+        put64(f, va + 0x300, 10000000);
 }
 
 static void write_processors(struct forge *f)
