@@ -51,7 +51,8 @@ static int write_trace(struct cli *cli, const struct kda_selection *selection)
     int code = trace_open(cli, selection->sessions[0], &trace);
     if (code != CLI_DONE)
         return code;
-    code = trace_select(&trace, cli->options.free);
+    uint64_t room = TRACE_MAX_FILE;
+    code = trace_select(&trace, cli->options.free, false, &room);
     cli_phase(cli, "buffers_us");
     if (code == CLI_DONE)
         code = cli_open_bytes(cli);

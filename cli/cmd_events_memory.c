@@ -26,6 +26,7 @@ struct memory_run {
     struct kda_selection selection;
     struct source *sources;
     size_t count;
+    uint64_t room; /* left for the sessions that come */
 };
 
 bool cli_is_trace_file(const char *path)
@@ -74,7 +75,7 @@ static int open_source(struct memory_run *run, const struct kda_etw_session *ses
     if (code != CLI_DONE)
         return code;
     run->count++;
-    code = trace_select(&source->trace, cli->options.free);
+    code = trace_select(&source->trace, cli->options.free, true, &run->room);
     if (code == CLI_DONE && source->trace.part_count > 0)
         code = trace_write(&source->trace, keep_bytes, source);
     if (code == CLI_DONE && source->trace.part_count > 0 &&
@@ -243,7 +244,7 @@ static int decode(struct memory_run *run)
 
 int cli_run_memory_events(struct cli *cli)
 {
-    struct memory_run run = {.count = 0};
+    struct memory_run run = {.room = TRACE_MAX_HELD};
     if (cli->options.positional_count > 1) {
         cli_error("'%s' is a memory image: name it alone", cli->options.positional[0]);
         return CLI_USAGE;

@@ -200,9 +200,38 @@ static int by_time(const void *a, const void *b)
     return s < t ? -1 : s > t;
 }
 
-int trace_select(struct trace *trace, bool old)
+static bool is_wanted(struct trace *trace, size_t row, bool old)
 {
-    uint64_t total = 0;
+    bool wanted = trace->facts[row].records > 0 && !trace->rows[row].copy;
+    if (!wanted || old || !trace->rows[row].old)
+        return wanted;
+    trace->old_left_out++;
+    return false;
+}
+
+/* Size of the file's buffers: the session's, unless these would take too much room. */
+static void fit_into(struct trace *trace, uint32_t largest, bool compact, uint64_t *room)
+{
+    const struct kda_etw_session *s = trace->session;
+    uint32_t least = (largest + KDA_BUFFER_HEADER + BUFFER_STEP - 1) / BUFFER_STEP * BUFFER_STEP;
+    uint32_t size = KDA_ETW_HAS(s, S, BUFFER_SIZE) ? s->buffer_size : 0;
+    if (compact || size < least || size % BUFFER_STEP != 0 || size > KDA_ETL_WRITE_MAX_BUFFER ||
+        (uint64_t)size * (trace->part_count + 1) > *room)
+        size = least;
+    if ((uint64_t)size * (trace->part_count + 1) > *room) {
+        size_t fits = (size_t)(*room / size);
+        trace->part_count = fits > 0 ? fits - 1 : 0;
+        kda_gaps_add(kda_kernel_gaps(trace->cli->kernel), "buffers", s->va, KDA_LIMIT,
+                     "session %u: its buffers hold more than is taken; the latest were left out",
+                     s->id);
+    }
+    uint64_t taken = (uint64_t)size * (trace->part_count + 1);
+    *room -= taken < *room ? taken : *room;
+    trace->file_buffer_size = size;
+}
+
+int trace_select(struct trace *trace, bool old, bool compact, uint64_t *room)
+{
     uint32_t largest = 0;
     free(trace->parts);
     trace->parts = calloc(trace->row_count ? trace->row_count : 1, sizeof(*trace->parts));
@@ -214,37 +243,19 @@ int trace_select(struct trace *trace, bool old)
         return CLI_INTERNAL;
     }
     for (size_t i = 0; i < trace->row_count; i++) {
-        const struct kda_trace_buffer *row = &trace->rows[i];
-        const struct kda_trace_facts *facts = &trace->facts[i];
-        bool wanted = facts->records > 0 && !row->copy;
-        if (wanted && row->old && !old) {
-            trace->old_left_out++;
-            wanted = false;
-        }
-        if (!wanted)
+        if (!is_wanted(trace, i, old))
             continue;
-        if (facts->packed > TRACE_MAX_BYTES - total) {
-            kda_gaps_add(kda_kernel_gaps(trace->cli->kernel), "buffers", row->va, KDA_LIMIT,
-                         "session %u: the records of its buffers are over 1 GiB; the rest was left "
-                         "out",
-                         trace->session->id);
-            break;
-        }
-        total += facts->packed;
-        if (facts->packed > largest)
-            largest = facts->packed;
-        trace->records += facts->records;
-        trace->unwritten += facts->unwritten;
-        trace->damaged += facts->damaged;
-        trace->parts[trace->part_count++] = (struct trace_part){row, facts};
+        if (trace->facts[i].packed > largest)
+            largest = trace->facts[i].packed;
+        trace->parts[trace->part_count++] = (struct trace_part){&trace->rows[i], &trace->facts[i]};
     }
     qsort(trace->parts, trace->part_count, sizeof(*trace->parts), by_time);
-    const struct kda_etw_session *s = trace->session;
-    uint32_t size = KDA_ETW_HAS(s, S, BUFFER_SIZE) ? s->buffer_size : 0;
-    if (size < largest + KDA_BUFFER_HEADER || size % BUFFER_STEP != 0 ||
-        size > KDA_ETL_WRITE_MAX_BUFFER)
-        size = (largest + KDA_BUFFER_HEADER + BUFFER_STEP - 1) / BUFFER_STEP * BUFFER_STEP;
-    trace->file_buffer_size = size < BUFFER_STEP ? BUFFER_STEP : size;
+    fit_into(trace, largest, compact, room);
+    for (size_t i = 0; i < trace->part_count; i++) {
+        trace->records += trace->parts[i].facts->records;
+        trace->unwritten += trace->parts[i].facts->unwritten;
+        trace->damaged += trace->parts[i].facts->damaged;
+    }
     return CLI_DONE;
 }
 

@@ -12,8 +12,10 @@
 #include "kda/etl.h"
 #include "kda/etl_write.h"
 
-/* Bytes of records of one session that are taken; no machine keeps more in its buffers. */
-#define TRACE_MAX_BYTES ((uint64_t)1 << 30)
+/* Bytes that are written of a session's buffers, or held of those of all sessions: far above what a
+ * machine keeps in them, and an end for headers that lie. */
+#define TRACE_MAX_FILE ((uint64_t)4 << 30)
+#define TRACE_MAX_HELD ((uint64_t)1 << 30)
 
 /* One buffer that goes into a file, in the order of the file. */
 struct trace_part {
@@ -44,8 +46,9 @@ int trace_open(struct cli *cli, const struct kda_etw_session *session, struct tr
 void trace_close(struct trace *trace);
 
 /* Chooses what a file or a decoder gets: buffers with records, copies left out, free ones only when
- * `old`; sorted by their first record. */
-int trace_select(struct trace *trace, bool old);
+ * `old`; sorted by their first record. `compact`: buffers as large as needed, not as the session's.
+ * Takes from *room what the file will have; what does not fit is left out with a gap. */
+int trace_select(struct trace *trace, bool old, bool compact, uint64_t *room);
 /* The selected buffers as an .etl file. CLI_DONE, or the exit code after a message (a sink that
  * refuses gives CLI_INTERNAL without one). */
 int trace_write(struct trace *trace, kda_etl_write_fn write, void *context);
