@@ -59,6 +59,7 @@ fuzz: deps-check
 tables:
 	python3 tools/gen_profiles.py ../shared/data/layouts.tsv lib/symbols/profiles_data.c
 	python3 tools/gen_providers.py ../shared/data/providers.tsv lib/symbols/providers_data.c
+	python3 tools/gen_manifests.py ../shared/data/manifest-events.tsv lib/etl/manifests_data.c
 
 install: all
 	cmake --install $(BUILD)/release

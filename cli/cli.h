@@ -11,7 +11,9 @@
 #include <stdio.h>
 
 #include "kda/compare.h"
+#include "kda/decode.h"
 #include "kda/error.h"
+#include "kda/etl.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
 #include "kda/image.h"
@@ -43,9 +45,9 @@ extern const size_t cli_exit_code_count;
 
 struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
-    const char *kind, *pid, *image, *since, *until;
+    const char *kind, *pid, *image, *since, *until, *provider, *manifest;
     uint64_t dtb, limit, tolerance;
-    bool exit_code, all, download, follow, quiet, verbose, no_color, help, version;
+    bool exit_code, all, download, follow, raw, free, quiet, verbose, no_color, help, version;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -60,8 +62,11 @@ enum {
     CLI_GROUP_SESSION = 16,
     CLI_GROUP_ALL = 32,
     CLI_GROUP_FETCH = 64,
-    CLI_GROUP_EVENTS = 128, /* commands that pick events */
-    CLI_GROUP_COMPARE = 2048,
+    CLI_GROUP_EVENTS = 128,   /* commands that pick events */
+    CLI_GROUP_FOLLOW = 256,   /* commands that read a log that is being written */
+    CLI_GROUP_TRACE = 512,    /* commands that decode trace records */
+    CLI_GROUP_MEMORY = 1024,  /* commands that take events from trace buffers */
+    CLI_GROUP_COMPARE = 2048, /* commands that compare */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -190,6 +195,9 @@ int cli_load_symbols(struct cli *cli, struct kda_error *err); /* prints nothing 
 int cli_open_all(struct cli *cli);                            /* up to symbols */
 int cli_open_etw(struct cli *cli);                            /* up to the model */
 int cli_open_report(struct cli *cli);
+/* The same output for bytes that are no report: opened, then ended by cli_finish_bytes. */
+int cli_open_bytes(struct cli *cli);
+int cli_finish_bytes(struct cli *cli, int code);
 /* Emits gaps, closes the report, prints notes and statistics; returns the exit code of the run,
  * at least `code`. */
 int cli_finish(struct cli *cli, int code);
@@ -205,6 +213,26 @@ int cli_pick(struct cli *cli, const char *session, const char *provider,
              struct kda_selection *selection);
 void cli_unpick(struct kda_selection *selection);
 
+/* ---- events.c: events of traces, wherever their records come from ---- */
+
+struct cli_events {
+    struct cli *cli;
+    struct kda_etl_decoder *decoder;
+    uint64_t id;     /* of the next event, counted before filters; unique in one output */
+    uint64_t losses; /* sensor.loss lines, also those that a filter took */
+};
+
+/* What the options pick: of logs and of traces alike. Prints what is wrong with them. */
+int cli_pick_events(const struct cli_options *options, struct kda_log_filter *filter);
+/* A decoder as the options ask for it. Returns CLI_DONE or the exit code after a message. */
+int cli_events_begin(struct cli_events *events, struct cli *cli);
+/* Writes the event of a record, or a loss. False: memory ran out, or the output failed. */
+bool cli_events_put(struct cli_events *events, const struct kda_etl_record *record,
+                    const struct kda_decode_place *place);
+bool cli_events_lose(struct cli_events *events, const struct kda_decode_loss *loss);
+/* Prints notes about descriptions and frees the decoder. */
+void cli_events_end(struct cli_events *events);
+
 /* ---- commands ---- */
 int cli_run_info(struct cli *cli);
 int cli_run_sessions(struct cli *cli);
@@ -217,9 +245,15 @@ int cli_run_symbols_add(struct cli *cli);
 int cli_run_symbols_list(struct cli *cli);
 int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
+int cli_run_buffers(struct cli *cli);
 int cli_run_log(struct cli *cli);
+int cli_run_events(struct cli *cli);
+int cli_run_memory_events(struct cli *cli); /* of an image: `kda events` hands over */
+/* By its name or its first bytes; what is none is taken for a memory image. */
+bool cli_is_trace_file(const char *path);
 int cli_run_verify(struct cli *cli);
 int cli_run_compare(struct cli *cli);
+int cli_run_etl(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */
 int cli_main(int argc, char **argv);

@@ -36,32 +36,6 @@ struct log_run {
     uint64_t missing; /* lines in files that were gone before they could be followed */
 };
 
-static bool parse_time(const char *name, const char *text, uint64_t *ret)
-{
-    if (!text || kda_log_time_parse(text, strlen(text), ret))
-        return true;
-    cli_error("--%s wants a time like 2026-11-29T21:04:05, not '%s'", name, text);
-    return false;
-}
-
-static int make_filter(const struct cli_options *o, struct kda_log_filter *filter)
-{
-    struct kda_error err;
-    memset(filter, 0, sizeof(*filter));
-    filter->image = o->image;
-    filter->has_pid = o->pid != NULL;
-    if (o->pid && !cli_parse_number(o->pid, 0, &filter->pid)) {
-        cli_error("--pid wants a number, not '%s'", o->pid);
-        return CLI_USAGE;
-    }
-    if (!parse_time("since", o->since, &filter->since) ||
-        !parse_time("until", o->until, &filter->until))
-        return CLI_USAGE;
-    if (o->kind && kda_log_filter_kinds(o->kind, &filter->kinds, &err) != KDA_OK)
-        return fail(&err);
-    return CLI_DONE;
-}
-
 static enum kda_status take_line(struct log_run *run, struct kda_error *err)
 {
     const struct kda_log_line *line = &run->line;
@@ -145,7 +119,7 @@ static int run_log(struct log_run *run, bool stats)
     struct cli *cli = run->cli;
     struct kda_error err;
     const struct cli_options *o = &cli->options;
-    int code = make_filter(o, &run->filter);
+    int code = cli_pick_events(o, &run->filter);
     if (code != CLI_DONE)
         return code;
     if (kda_log_open((const char *const *)(o->words + 1), o->positional_count - 1, &run->log,

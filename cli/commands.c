@@ -25,6 +25,10 @@ const struct cli_command cli_commands[] = {
      "Without --all only providers that are enabled or registered are listed; --session shows\n"
      "those enabled for that session.",
      ETW | CLI_GROUP_ALL, 1, 2, cli_run_providers},
+    {"buffers", "IMAGE [SESSION]", "trace buffers of sessions: what they hold, and as an .etl file",
+     "Lists every buffer that is found in memory. With SESSION and -o FILE.etl the events of that\n"
+     "session are written as a trace file; --free adds what free buffers still hold.",
+     ETW | CLI_GROUP_MEMORY, 1, 2, cli_run_buffers},
     {"processes", "IMAGE", "processes of the image",
      NULL,
      IMAGE | CLI_GROUP_SILO, 1, 1, cli_run_processes},
@@ -45,7 +49,15 @@ const struct cli_command cli_commands[] = {
      "show    the events; with -f jsonl the very lines of the log\n"
      "stats   how many events of which kind and of which image\n"
      "The files of a log may be named in any order.",
-     CLI_GROUP_OUTPUT | CLI_GROUP_EVENTS, 2, CLI_MANY, cli_run_log},
+     CLI_GROUP_OUTPUT | CLI_GROUP_EVENTS | CLI_GROUP_FOLLOW, 2, CLI_MANY, cli_run_log},
+    {"events", "FILE.etl...|IMAGE", "events of trace files (.etl), or of an image's trace buffers",
+     "Records of the kernel become process, thread, image, network and registry events, all others\n"
+     "etw.event with fields by name: as the trace describes them, a manifest of --manifest, or the\n"
+     "built-in table. What is not described keeps its payload in hex and says why. Several files\n"
+     "(of one machine) are merged. Losses and damage are sensor.loss lines; exit code 4.\n"
+     "Of a memory image: what the buffers of all sessions, or of --session, hold; --free adds old\n"
+     "events that free buffers still hold, marked as such.",
+     ETW | CLI_GROUP_MEMORY | CLI_GROUP_EVENTS | CLI_GROUP_TRACE, 1, CLI_MANY, cli_run_events},
     {"verify", "FILE...", "whether a log of the sensor is complete: its account, ids and times",
      "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4:\n"
      "the log has no end or no beginning, and what is there holds. -v lists totals of each kind.",
@@ -55,6 +67,12 @@ const struct cli_command cli_commands[] = {
      "witness could not have seen (its start and end, kinds it does not record, losses and\n"
      "filters it declares) is left out and counted. -v and the other formats list each event.",
      CLI_GROUP_OUTPUT | CLI_GROUP_COMPARE, 2, 2, cli_run_compare},
+    {"etl", "info|stats FILE...", "what a trace file (.etl) is, and how many records of which kind",
+     "info    header, clock, sessions, losses, buffers of each CPU, damage\n"
+     "stats   records by header type, group or provider, type or id, and version\n"
+     "Exit code 4: a part of a file is damaged, or compressed in a way that is not read; info\n"
+     "lists each place, and the rest was read.",
+     CLI_GROUP_OUTPUT, 2, CLI_MANY, cli_run_etl},
     {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
      NULL,
      CLI_GROUP_OUTPUT, 0, 0, cli_run_formats},
@@ -74,7 +92,8 @@ const struct cli_exit_code cli_exit_codes[] = {
     {CLI_INPUT, "3",
      "the file cannot be opened, its format is not supported, or it holds no Windows kernel"},
     {CLI_INCOMPLETE, "4",
-     "done but incomplete: memory is missing in the image, or a part of the log; gaps are listed"},
+     "done but incomplete: memory is missing in the image, or a part of the log or trace; gaps "
+     "are listed"},
     {CLI_SYMBOLS, "5", "kernel found, symbols missing; the file that is wanted is named"},
     {CLI_INTERNAL, "6", "the output could not be written, or an internal error"},
 };

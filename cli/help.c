@@ -105,7 +105,7 @@ static void put_zsh_command(FILE *to, const struct cli_command *command)
             continue;
         (void)fprintf(to, " \\\n        '--%s[%s]", option->name, option->help);
         if (strcmp(option->name, "format") == 0)
-            (void)fputs(":format:(text csv json jsonl)", to);
+            (void)fputs(":format:(text csv tsv json jsonl)", to);
         else if (option->argument)
             (void)fprintf(to, ":%s:_files", option->name);
         (void)fputs("'", to);

@@ -10,7 +10,7 @@
 /* clang-format off */
 const struct cli_option cli_option_table[] = {
     {"format", 'f', 'r', CLI_TEXT, CLI_GROUP_OUTPUT, AT(format), "FORMAT",
-     "text (default), csv, json or jsonl"},
+     "text (default), csv, tsv, json or jsonl"},
     {"output", 'o', 0, CLI_TEXT, CLI_GROUP_OUTPUT, AT(output), "FILE",
      "write to FILE; it is replaced only when all went well"},
     {"grep", 0, 0, CLI_TEXT, CLI_GROUP_OUTPUT, AT(grep), "TEXT",
@@ -33,6 +33,8 @@ const struct cli_option cli_option_table[] = {
      "only this silo"},
     {"all", 'a', 0, CLI_FLAG, CLI_GROUP_ALL, AT(all), NULL,
      "also providers that are neither enabled nor registered"},
+    {"free", 0, 0, CLI_FLAG, CLI_GROUP_MEMORY, AT(free), NULL,
+     "also the old events that free buffers still hold"},
     {"kind", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(kind), "KIND,...",
      "only these kinds (registry.value_set) or groups of kinds (registry)"},
     {"pid", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(pid), "PID",
@@ -43,12 +45,18 @@ const struct cli_option cli_option_table[] = {
      "only events from TIME on (2026-11-29T21:04:05.1234567Z, or the first part of it)"},
     {"until", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(until), "TIME",
      "only events before TIME"},
-    {"follow", 'F', 0, CLI_FLAG, CLI_GROUP_EVENTS, AT(follow), NULL,
-     "go on as the log grows, in its further files too, until sensor.stop"},
     {"tolerance", 0, 0, CLI_NUMBER, CLI_GROUP_COMPARE, AT(tolerance), "MS",
      "time by which two witnesses may differ, in milliseconds (1000)"},
     {"exit-code", 0, 0, CLI_FLAG, CLI_GROUP_COMPARE, AT(exit_code), NULL,
      "exit code 1 when one of them saw what the other did not"},
+    {"provider", 0, 0, CLI_TEXT, CLI_GROUP_TRACE, AT(provider), "GUID|NAME",
+     "only events of this provider; of the kernel's events also by class (TcpIp)"},
+    {"manifest", 0, 0, CLI_TEXT, CLI_GROUP_TRACE, AT(manifest), "FILE|DIR",
+     "instrumentation manifest, or a folder of them, that describes events"},
+    {"raw", 0, 0, CLI_FLAG, CLI_GROUP_TRACE, AT(raw), NULL,
+     "decode nothing: every record as etw.event with its payload in hex"},
+    {"follow", 'F', 0, CLI_FLAG, CLI_GROUP_FOLLOW, AT(follow), NULL,
+     "go on as the log grows, in its further files too, until sensor.stop"},
     {"quiet", 'q', 0, CLI_FLAG, CLI_GROUP_COMMON, AT(quiet), NULL,
      "no progress and no notes; errors are still shown"},
     {"verbose", 'v', 0, CLI_FLAG, CLI_GROUP_COMMON, AT(verbose), NULL,
@@ -226,7 +234,7 @@ static int check(const struct parser *parser)
     }
     if (!options->format)
         return CLI_DONE;
-    cli_error("unknown format '%s'%s%s%s; formats are text, csv, json, jsonl", options->format,
+    cli_error("unknown format '%s'%s%s%s; formats are text, csv, tsv, json, jsonl", options->format,
               suggestion.best ? "; did you mean '" : "", suggestion.best ? suggestion.best : "",
               suggestion.best ? "'?" : "");
     return CLI_USAGE;

@@ -118,6 +118,7 @@ void kda_out_binary(struct kda_out *o, const uint8_t *at, size_t bytes)
 /* --- strings --------------------------------------------------------------------------------- */
 
 #define REPLACEMENT "\xEF\xBF\xBD"
+#define PLAIN_BYTES 64u     /* characters that go as they are, copied in one piece */
 #define CHARACTER_BYTES 6u /* longest output of one character: \u00XX */
 
 /* Second character of a two-character escape; 0: none. */
@@ -277,6 +278,17 @@ void kda_out_utf8(struct kda_out *o, const uint8_t *at, size_t bytes)
     kda_out_need(o, 1);
     kda_out_char(o, '"');
     while (at < end) {
+        size_t rest = (size_t)(end - at) < PLAIN_BYTES ? (size_t)(end - at) : PLAIN_BYTES;
+        size_t plain = 0;
+        while (plain < rest && is_plain(at[plain]))
+            plain++;
+        if (plain > 0) {
+            kda_out_need(o, plain);
+            kda_copy(o->at, at, plain);
+            o->at += plain;
+            at += plain;
+            continue;
+        }
         size_t length = utf8_length(at, (size_t)(end - at));
         kda_out_need(o, CHARACTER_BYTES);
         if (length == 0)

@@ -14,8 +14,10 @@ PUBLIC = {"base": ["kda/error.h", "kda/gap.h"],
           "kernel": ["kda/error.h", "kda/gap.h", "kda/image.h", "kda/symbols.h", "kda/fields.h",
                      "kda/kernel.h"],
           "etw": ["kda/error.h", "kda/gap.h", "kda/kernel.h", "kda/etw.h", "kda/fit.h",
-                  "kda/symbols.h", "kda/fields.h"],
+                  "kda/buffers.h", "kda/symbols.h", "kda/fields.h"],
           "log": ["kda/error.h", "kda/compare.h", "kda/log.h", "kda_event.h"],
+          "etl": ["kda/error.h", "kda/etl.h", "kda/etl_write.h", "kda/decode.h", "kda_event.h",
+                  "kda_jsonl.h"],
           "report": ["kda/"]}
 MAY_SEE_OPS = {"image", "symbols", "report"}
 
@@ -24,7 +26,8 @@ MAY_SEE_OPS = {"image", "symbols", "report"}
 SIM_THIRD_PARTY = {"archive.h", "archive_entry.h", "jansson.h"}
 SIM_THIRD_PARTY_FILE = "sim/replay.c"
 THIRD_PARTY = {"jansson.h": "lib/symbols/", "lzma.h": "lib/symbols/", "curl/curl.h": "lib/symbols/",
-               "archive.h": "lib/symbols/", "archive_entry.h": "lib/symbols/"}
+               "archive.h": "lib/symbols/", "archive_entry.h": "lib/symbols/",
+               "expat.h": "lib/etl/"}
 C_LIBRARY = {"assert.h", "ctype.h", "inttypes.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h",
              "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h"}
 # Files that may talk to the operating system, and why.

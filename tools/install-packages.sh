@@ -3,7 +3,7 @@
 # network and no rights) when all are there.
 set -eu
 
-build="gcc libc6-dev make cmake pkg-config liblzma-dev libjansson-dev libcurl4-openssl-dev libarchive-dev"
+build="gcc libc6-dev make cmake pkg-config liblzma-dev libjansson-dev libcurl4-openssl-dev libarchive-dev libexpat1-dev"
 case "${1:-}" in
 demo) packages="$build" ;;
 check) packages="$build clang lld llvm libclang-rt-dev clang-format python3 xz-utils git libcmocka-dev spin libck-dev liburcu-dev" ;;

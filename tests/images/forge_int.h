@@ -118,8 +118,8 @@ struct forge {
     uint64_t lie_runs, lie_pages, lie_bits;
     struct hostile *hostiles;
     size_t hostile_count, hostile_cap;
-    size_t module_cap, process_cap, silo_cap, session_cap, consumer_cap, provider_cap, reg_cap,
-        hole_cap;
+    size_t module_cap, process_cap, silo_cap, session_cap, consumer_cap, buffer_cap, provider_cap,
+        reg_cap, hole_cap;
 };
 
 /* forge.c */
@@ -198,6 +198,11 @@ uint64_t handle_add(struct forge *f, size_t process, uint64_t body, uint32_t acc
 void handles_finish(struct forge *f);
 void cid_add(struct forge *f, uint64_t id, uint64_t body);
 uint64_t job_build(struct forge *f);
+
+/* buffers.c: trace buffers; the clocks are there without any */
+void buffers_clock(struct forge *f, struct forge_session *s);
+void buffers_build(struct forge *f);
+void buffers_readable(struct forge *f);
 
 /* silos.c, sessions.c, providers.c, security.c */
 void silos_build(struct forge *f);

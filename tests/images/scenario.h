@@ -40,4 +40,7 @@ struct directive {
 extern const struct directive machine_directives[]; /* ends with a NULL name */
 extern const struct directive etw_directives[];
 
+/* directives_buffers.c */
+void on_buffer(struct line *l);
+
 #endif
