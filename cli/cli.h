@@ -116,8 +116,13 @@ struct cli_progress {
     const char *phase;
 };
 
+/* Takes an event instead of the report; false ends the run. */
+typedef bool (*cli_tap_fn)(void *context, const struct kda_log_line *line);
+
 #define CLI_PHASES 8
 struct cli {
+    cli_tap_fn tap; /* NULL: events go to the report */
+    void *tap_context;
     struct cli_options options;
     const struct cli_command *command;
     struct kda_image *image;

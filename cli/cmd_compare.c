@@ -12,6 +12,7 @@ struct witness_source {
     /* KDA_NOT_MINE: another kind of file. */
     enum kda_status (*read)(struct cli *cli, struct kda_compare *compare, unsigned witness,
                             const char *path, struct kda_error *err);
+    bool tells; /* KDA_BAD_DATA: the reason was printed already */
 };
 
 static enum kda_status read_log(struct cli *cli, struct kda_compare *compare, unsigned witness,
@@ -36,8 +37,53 @@ static enum kda_status read_log(struct cli *cli, struct kda_compare *compare, un
     return status;
 }
 
+/* ---- trace files and memory images: what `kda events` decodes ---- */
+
+struct trace_witness {
+    struct kda_compare *compare;
+    unsigned witness;
+    enum kda_status status;
+    struct kda_error err;
+};
+
+static bool take_event(void *context, const struct kda_log_line *line)
+{
+    struct trace_witness *taker = context;
+    taker->status = kda_compare_add(taker->compare, taker->witness, line, &taker->err);
+    return taker->status == KDA_OK;
+}
+
+static enum kda_status read_trace(struct cli *cli, struct kda_compare *compare, unsigned witness,
+                                  const char *path, struct kda_error *err)
+{
+    struct trace_witness taker = {.compare = compare, .witness = witness, .status = KDA_OK};
+    char *words[] = {(char *)path, NULL};
+    struct cli other = {
+        .options = cli->options,
+        .command = cli_find_command("events"),
+        .tap = take_event,
+        .tap_context = &taker,
+        .start = cli->start,
+    };
+    other.options.format = other.options.output = other.options.grep = NULL;
+    other.options.verbose = false;
+    other.options.quiet = true;
+    other.options.words = words;
+    other.options.positional[0] = path;
+    other.options.positional_count = 1;
+    int code = cli_run_events(&other);
+    cli_close(&other);
+    if (taker.status != KDA_OK) {
+        *err = taker.err;
+        return taker.status;
+    }
+    /* What `kda events` could not do it has said. */
+    return code == CLI_DONE || code == CLI_INCOMPLETE ? KDA_OK : KDA_BAD_DATA;
+}
+
 static const struct witness_source sources[] = {
-    {"log", read_log},
+    {"log", read_log, false},
+    {"trace", read_trace, true},
 };
 
 static int read_witness(struct cli *cli, struct kda_compare *compare, unsigned witness,
@@ -46,13 +92,16 @@ static int read_witness(struct cli *cli, struct kda_compare *compare, unsigned w
     struct kda_error err;
     const char *path = cli->options.positional[witness];
     enum kda_status status = KDA_NOT_MINE;
+    bool told = false;
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]) && status == KDA_NOT_MINE; i++) {
         *source = sources[i].name;
         status = sources[i].read(cli, compare, witness, path, &err);
+        told = sources[i].tells && status == KDA_BAD_DATA;
     }
     if (status == KDA_OK)
         return CLI_DONE;
-    cli_error_of(&err);
+    if (!told)
+        cli_error_of(&err);
     return status == KDA_NO_MEMORY || status == KDA_CANCELLED || status == KDA_LIMIT ? CLI_INTERNAL
                                                                                      : CLI_INPUT;
 }

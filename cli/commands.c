@@ -63,9 +63,10 @@ const struct cli_command cli_commands[] = {
      "the log has no end or no beginning, and what is there holds. -v lists totals of each kind.",
      CLI_GROUP_OUTPUT, 1, CLI_MANY, cli_run_verify},
     {"compare", "A B", "two witnesses of one machine and time: what did only one of them see?",
-     "A and B are logs of the sensor. Events are matched by process, object and time; what a\n"
-     "witness could not have seen (its start and end, kinds it does not record, losses and\n"
-     "filters it declares) is left out and counted. -v and the other formats list each event.",
+     "A and B are logs of the sensor, trace files (.etl) or memory images. Events are matched by\n"
+     "process, object and time; what a witness could not have seen (its start and end, kinds it\n"
+     "does not record, losses and filters it declares) is left out and counted. -v and the other\n"
+     "formats list each event.",
      CLI_GROUP_OUTPUT | CLI_GROUP_COMPARE, 2, 2, cli_run_compare},
     {"etl", "info|stats FILE...", "what a trace file (.etl) is, and how many records of which kind",
      "info    header, clock, sessions, losses, buffers of each CPU, damage\n"

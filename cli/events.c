@@ -74,6 +74,10 @@ static bool put(struct cli_events *events, const struct kda_event *event, uint64
     if (!text)
         return false;
     /* The line as it is needs no look at its members. */
+    if (cli->tap) {
+        kda_log_parse(text, size, &line);
+        return cli->tap(cli->tap_context, &line);
+    }
     if (cli->options.format && strcmp(cli->options.format, "jsonl") == 0 && !cli->options.grep) {
         line.text = text;
         line.size = size - 1;

@@ -36,6 +36,7 @@ void kda_compare_destroy(struct kda_compare *compare)
     for (unsigned i = 0; i < 2; i++) {
         kda_free(compare->sides[i].items);
         kda_free(compare->sides[i].windows);
+        kda_free(compare->sides[i].oldest);
     }
     kda_free(compare->groups);
     kda_free(compare->only);
@@ -156,6 +157,34 @@ static void see_time(struct kda_side *side, uint64_t time)
         side->seen.last_time = time;
 }
 
+/* False: memory ran out. */
+static bool see_processor(struct kda_side *side, const struct kda_log_line *line)
+{
+    uint64_t cpu;
+    const struct kda_log_member *source = kda_log_find(line, "source");
+    const struct kda_log_member *member = kda_log_find(line, "cpu");
+    if (!source || source->size != 6 || memcmp(source->value, "memory", 6) != 0)
+        return true;
+    if (!side->oldest)
+        side->oldest = kda_calloc(1, sizeof(*side->oldest));
+    if (!side->oldest)
+        return false;
+    if (!member || !kda_log_number(member, &cpu))
+        return true;
+    uint64_t *time = &side->oldest->time[line->kind & 63u][cpu & 255u];
+    if (*time == 0 || line->time < *time)
+        *time = line->time;
+    return true;
+}
+
+static void find_wholes(struct kda_side *side)
+{
+    for (unsigned kind = 0; side->oldest && kind < 64; kind++)
+        for (unsigned cpu = 0; cpu < 256; cpu++)
+            if (side->oldest->time[kind][cpu] > side->oldest->from[kind])
+                side->oldest->from[kind] = side->oldest->time[kind][cpu];
+}
+
 enum kda_status kda_compare_add(struct kda_compare *compare, unsigned witness,
                                 const struct kda_log_line *line, struct kda_error *err)
 {
@@ -179,6 +208,8 @@ enum kda_status kda_compare_add(struct kda_compare *compare, unsigned witness,
         side->seen.other += !kda_log_kind_is_sensor(line->kind);
         return KDA_OK;
     }
+    if (!see_processor(side, line))
+        return no_memory(err);
     if (side->count >= KDA_COMPARE_MAX_EVENTS)
         return kda_fail(err, KDA_LIMIT, "compare", "more than %u events; choose a shorter time",
                         KDA_COMPARE_MAX_EVENTS);
@@ -297,8 +328,12 @@ static struct kda_window *window_of(struct kda_side *other, const struct kda_obs
     return found;
 }
 
-static bool outside(const struct kda_compare *compare, const struct kda_side *other, uint64_t time)
+static bool outside(const struct kda_compare *compare, const struct kda_side *other,
+                    const struct kda_observed *seen)
 {
+    uint64_t time = seen->event.time;
+    if (other->oldest && time < other->oldest->from[seen->event.kind & 63u] + compare->tolerance)
+        return true;
     return other->seen.last_time == 0 || time + compare->tolerance < other->seen.first_time ||
            time > other->seen.last_time + compare->tolerance;
 }
@@ -317,7 +352,7 @@ static void count_missing(struct kda_compare *compare, unsigned witness)
     for (size_t i = 0; i < side->count; i++) {
         const struct kda_observed *seen = side->items[i];
         struct kda_window *window;
-        if (seen->matched || outside(compare, other, seen->event.time))
+        if (seen->matched || outside(compare, other, seen))
             continue;
         window = window_of(other, seen);
         if (window)
@@ -346,7 +381,7 @@ static enum kda_status sift(struct kda_compare *compare, unsigned witness, struc
         struct kda_window *window;
         if (seen->matched) {
             side->seen.matched++;
-        } else if (outside(compare, other, seen->event.time)) {
+        } else if (outside(compare, other, seen)) {
             side->seen.left_out[KDA_COMPARE_BEFORE]++;
         } else if (!(other->seen.kinds >> (seen->event.kind & 63u) & 1u)) {
             side->seen.left_out[KDA_COMPARE_KIND]++;
@@ -428,6 +463,8 @@ enum kda_status kda_compare_run(struct kda_compare *compare, struct kda_error *e
             qsort(compare->sides[i].items, compare->sides[i].count,
                   sizeof(*compare->sides[i].items), by_identity);
     match(compare);
+    find_wholes(&compare->sides[0]);
+    find_wholes(&compare->sides[1]);
     order_windows(&compare->sides[0]);
     order_windows(&compare->sides[1]);
     count_missing(compare, 0);

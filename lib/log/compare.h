@@ -28,8 +28,15 @@ struct kda_window {
     uint64_t reach;   /* latest `to` of this and all that begin before it */
 };
 
+/* A memory image holds what its buffers hold: the newest of each processor. */
+struct kda_oldest {
+    uint64_t time[64][256]; /* by kind and processor; 0 = none */
+    uint64_t from[64];      /* the kind is whole from here on */
+};
+
 struct kda_side {
     struct kda_compare_witness seen;
+    struct kda_oldest *oldest; /* memory images only */
     struct kda_observed **items;
     size_t count, capacity;
     struct kda_window *windows;
