@@ -109,8 +109,19 @@ static enum kda_status add_losses(struct kda_compare *compare, struct kda_side *
                             false,
                             false};
     const struct kda_log_member *counts = kda_log_find(line, filtered ? "filtered" : "lost");
-    if (!counts || !kda_log_counts(counts, add_window, &losses) || !losses.any)
+    const struct kda_log_member *events = kda_log_find(line, "lost_events");
+    const struct kda_log_member *buffers = kda_log_find(line, "lost_buffers");
+    uint64_t number = 0;
+    if (!filtered && (events || buffers)) {
+        /* The header of a trace counts what was lost, and does not know when, nor what. */
+        losses.from = 0;
+        losses.to = UINT64_MAX;
+        if (buffers || !kda_log_number(events, &number))
+            number = 0; /* a buffer holds any number of events */
+        add_window(&losses, 0, number);
+    } else if (!counts || !kda_log_counts(counts, add_window, &losses) || !losses.any) {
         add_window(&losses, 0, 0);
+    }
     if (filtered)
         side->last_filtered = line->time;
     return losses.full ? full(err) : KDA_OK;
@@ -127,6 +138,7 @@ static void add_kinds(struct kda_side *side, const struct kda_log_line *line)
     if (!settings || settings->type != '{')
         return;
     kda_json_pull_begin(&json, settings->value, settings->size);
+    memset(side->protocols, true, sizeof(side->protocols));
     while (kda_json_pull_next(&json, &token) && token.type != KDA_JSON_END) {
         if (token.type == KDA_JSON_ARRAY)
             kinds = token.key && token.key_size == 5 && memcmp(token.key, "Kinds", 5) == 0;
@@ -222,6 +234,8 @@ enum kda_status kda_compare_add(struct kda_compare *compare, unsigned witness,
     side->items[side->count++] = seen;
     side->seen.events++;
     side->seen.kinds |= (uint64_t)1 << (line->kind & 63u);
+    if (seen->network)
+        side->protocols[seen->protocol] = true;
     return KDA_OK;
 }
 
@@ -248,22 +262,31 @@ static size_t run_end(const struct kda_side *side, size_t from)
 
 /* Both runs are in time order: each event takes the earliest that is still free and agrees. What
  * lies before the tolerance is never looked at again, so that this is linear for real input. */
-static void match_runs(const struct kda_compare *compare, struct kda_observed **a, size_t a_count,
-                       struct kda_observed **b, size_t b_count)
+static void match_within(uint64_t tolerance, struct kda_observed **a, size_t a_count,
+                         struct kda_observed **b, size_t b_count)
 {
     size_t first = 0;
     for (size_t i = 0; i < a_count; i++) {
         uint64_t time = a[i]->event.time;
-        while (first < b_count &&
-               (b[first]->matched || b[first]->event.time + compare->tolerance < time))
+        while (first < b_count && b[first]->event.time + tolerance < time)
             first++;
-        for (size_t j = first; j < b_count && b[j]->event.time <= time + compare->tolerance; j++) {
-            if (b[j]->matched || !kda_compare_same(a[i], b[j]))
-                continue;
-            a[i]->matched = b[j]->matched = true;
-            break;
-        }
+        for (size_t j = first;
+             !a[i]->matched && j < b_count && b[j]->event.time <= time + tolerance; j++)
+            if (!b[j]->matched && kda_compare_same(a[i], b[j]))
+                a[i]->matched = b[j]->matched = true;
     }
+}
+
+/* A program that does the same thing over and over: the nearest in time belong together, or the
+ * one that is missing would be named wrongly. */
+static void match_runs(const struct kda_compare *compare, struct kda_observed **a, size_t a_count,
+                       struct kda_observed **b, size_t b_count)
+{
+    static const uint64_t steps[] = {0, 100, 10000, 1000000}; /* 100 ns: to 0.1 s */
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if (steps[i] < compare->tolerance)
+            match_within(steps[i], a, a_count, b, b_count);
+    match_within(compare->tolerance, a, a_count, b, b_count);
 }
 
 static void match(struct kda_compare *compare)
@@ -334,8 +357,7 @@ static bool outside(const struct kda_compare *compare, const struct kda_side *ot
     uint64_t time = seen->event.time;
     if (other->oldest && time < other->oldest->from[seen->event.kind & 63u] + compare->tolerance)
         return true;
-    return other->seen.last_time == 0 || time + compare->tolerance < other->seen.first_time ||
-           time > other->seen.last_time + compare->tolerance;
+    return time < other->seen.first_time || time > other->seen.last_time;
 }
 
 /* A window that declares fewer than are missing excuses none: which of them were lost nobody can
@@ -372,6 +394,12 @@ static enum kda_status keep_only(struct kda_compare *compare, const struct kda_o
     return KDA_OK;
 }
 
+static bool records(const struct kda_side *other, const struct kda_observed *seen)
+{
+    return (other->seen.kinds >> (seen->event.kind & 63u) & 1u) &&
+           (!seen->network || other->protocols[seen->protocol]);
+}
+
 static enum kda_status sift(struct kda_compare *compare, unsigned witness, struct kda_error *err)
 {
     struct kda_side *side = &compare->sides[witness], *other = &compare->sides[1 - witness];
@@ -383,7 +411,7 @@ static enum kda_status sift(struct kda_compare *compare, unsigned witness, struc
             side->seen.matched++;
         } else if (outside(compare, other, seen)) {
             side->seen.left_out[KDA_COMPARE_BEFORE]++;
-        } else if (!(other->seen.kinds >> (seen->event.kind & 63u) & 1u)) {
+        } else if (!records(other, seen)) {
             side->seen.left_out[KDA_COMPARE_KIND]++;
         } else if (excused(window = window_of(other, seen))) {
             side->seen.left_out[window->reason]++;

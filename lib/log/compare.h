@@ -15,6 +15,8 @@ struct kda_observed {
     uint64_t process_key; /* 0 = unknown */
     uint64_t create_time; /* of the process it is about; 0 = unknown */
     const char *path;     /* normalised: module, image or key; "" = unknown */
+    uint8_t protocol;     /* network kinds */
+    bool network;
     bool matched;
 };
 
@@ -42,6 +44,8 @@ struct kda_side {
     struct kda_window *windows;
     size_t window_count, window_capacity;
     uint64_t last_line, last_filtered; /* times */
+    /* A source may record one protocol and not another: kernel traces tell of TCP connections only. */
+    bool protocols[256];
 };
 
 struct kda_compare {

@@ -233,6 +233,10 @@ enum kda_status kda_compare_observe(struct kda_arena *arena, const struct kda_lo
     if (identity->path_in_hash)
         mix(&hash, last_part(ret->path), strlen(last_part(ret->path)));
     ret->identity = hash;
+    const struct kda_log_member *protocol = kda_log_find(line, "protocol");
+    uint64_t number;
+    ret->network = protocol && kda_log_number(protocol, &number) && number < 256;
+    ret->protocol = ret->network ? (uint8_t)number : 0;
     return no_memory ? KDA_NO_MEMORY : KDA_OK;
 }
 
