@@ -34,6 +34,7 @@ int cli_main(int argc, char **argv)
         cli_help(stderr, NULL);
         return CLI_USAGE;
     }
+    cli.host = host_system();
     code = cli.command->run(&cli);
     cli_close(&cli);
     return code;
