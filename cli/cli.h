@@ -233,5 +233,7 @@ int cli_take_live_image(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */
 int cli_main(int argc, char **argv);
+/* Same on another host than this system's. */
+int cli_main_on(const struct host_ops *host, int argc, char **argv);
 
 #endif
