@@ -16,6 +16,7 @@ static void print(const char *fmt, va_list args)
         (void)fprintf(stderr, "kda: %s\n", kda_printable(line, shown, sizeof(shown)));
         line = end ? end + 1 : NULL;
     }
+    (void)fflush(stderr); /* where stderr has a buffer, so that characters are not torn apart */
 }
 
 void cli_error(const char *fmt, ...)

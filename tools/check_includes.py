@@ -28,8 +28,9 @@ THIRD_PARTY = {"jansson.h": "lib/symbols/", "lzma.h": "lib/symbols/", "curl/curl
 C_LIBRARY = {"assert.h", "ctype.h", "inttypes.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h",
              "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h"}
 # Files that may talk to the operating system, and why.
-OS_FILES = {"lib/base/file.c": "files", "lib/base/os.c": "folders, environment, renaming",
-            "cli/term.c": "terminal, signals"}
+OS_FILES = {"lib/base/file_posix.c": "files", "lib/base/file_win.c": "files",
+            "cli/term_posix.c": "terminal, signals", "cli/term_win.c": "terminal, interruption",
+            "cli/win_text.c": "UTF-16, words for errors", "cli/win_text.h": "wchar_t"}
 
 # The contract: what a freestanding compiler has, its own files, and vectors in one of them.
 EVENT_HEADERS = {"stddef.h", "stdint.h", "stdatomic.h"}

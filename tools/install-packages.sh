@@ -9,7 +9,9 @@ case "${1:-}" in
 demo) packages="$build" ;;
 driver) packages="$driver" ;;
 check) packages="$build clang lld llvm libclang-rt-dev clang-format python3 xz-utils git libcmocka-dev spin libck-dev liburcu-dev $driver" ;;
-*) echo "usage: $0 demo|check|driver" >&2; exit 2 ;;
+windows) packages="make cmake gcc-mingw-w64-x86-64-win32 mingw-w64-x86-64-dev binutils-mingw-w64-x86-64" ;;
+wine) packages="wine64" ;;
+*) echo "usage: $0 demo|check|driver|windows|wine" >&2; exit 2 ;;
 esac
 
 missing=""
