@@ -5,7 +5,8 @@ JOBS ?= $(shell nproc)
 DEMO := $(BUILD)/demo
 TYPE ?= RelWithDebInfo
 
-.PHONY: all demo check windows bench mutants fuzz install tables clean deps-demo deps-check deps-windows deps-wine
+.PHONY: all demo check windows driver driver-signed bench mutants fuzz install tables clean \
+	deps-demo deps-check deps-windows deps-wine
 
 all: $(BUILD)/release/kda
 
@@ -71,6 +72,18 @@ fuzz: deps-check
 tables:
 	python3 tools/gen_profiles.py ../shared/data/layouts.tsv lib/symbols/profiles_data.c
 	python3 tools/gen_providers.py ../shared/data/providers.tsv lib/symbols/providers_data.c
+
+# kdamonitor.sys for x64 and ARM64, checked (driver/CMakeLists.txt).
+driver:
+	@sh tools/install-packages.sh driver
+	@cmake -S driver -B $(BUILD)/driver >/dev/null
+	@cmake --build $(BUILD)/driver -j $(JOBS) -- --no-print-directory -s
+	@ls -l $(BUILD)/driver/x64/kdamonitor.sys $(BUILD)/driver/arm64/kdamonitor.sys
+
+# The same, signed with a certificate that is made for this folder and worth nothing elsewhere.
+driver-signed: driver
+	@cmake --build $(BUILD)/driver --target signed -- --no-print-directory -s
+	@ls -l $(BUILD)/driver/signed
 
 install: all
 	cmake --install $(BUILD)/release

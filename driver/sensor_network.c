@@ -485,10 +485,11 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTick(VOID)
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapUnregister(UINT32 id)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static BOOLEAN KdapUnregister(UINT32 id)
 {
     LARGE_INTEGER wait;
 
+    PAGED_CODE();
     wait.QuadPart = -(LONGLONG)KDA_BUSY_WAIT_MS * KDA_100NS_PER_MS;
     for (ULONG tries = 0; tries < KDA_BUSY_TRIES; tries++) {
         if (FwpsCalloutUnregisterById0(id) != STATUS_DEVICE_BUSY)
@@ -498,10 +499,11 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapUnregister(UINT32 id)
     return FALSE;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnregisterAll(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapUnregisterAll(KDA_DRIVER *driver)
 {
     BOOLEAN all = TRUE;
 
+    PAGED_CODE();
     for (ULONG i = 0; i < KDA_CALLOUTS; i++) {
         if (KdapSensor.Ids[i] != 0 && !KdapUnregister(KdapSensor.Ids[i]))
             all = FALSE;
@@ -514,7 +516,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnregisterAll(KDA_DRIVER *dri
         ObReferenceObject(driver->DriverObject);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
 {
     FWPS_CALLOUT1 callout;
     NTSTATUS status = STATUS_SUCCESS;
@@ -531,7 +533,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegisterAll(KDA_DRIVER *d
     return status;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     if (KdapSensor.Changes != NULL)
@@ -549,7 +551,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
     KdapSensor.Seen = NULL;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 
