@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "dll_win.h"
 
 /* The first failure stays: what FDI makes of it says less. */
 struct unpacking {
@@ -151,24 +152,42 @@ static INT_PTR DIAMONDAPI fdi_notify(FDINOTIFICATIONTYPE what, FDINOTIFICATION *
     }
 }
 
+struct cabinet {
+    __typeof__(&FDICreate) create;
+    __typeof__(&FDICopy) copy;
+    __typeof__(&FDIDestroy) destroy;
+};
+
+static bool load(struct cabinet *api)
+{
+    static const char *const names[] = {"FDICreate", "FDICopy", "FDIDestroy"};
+    _Static_assert(sizeof(*api) == sizeof(names), "one pointer for each name");
+    return kda_dll_functions(L"cabinet.dll", names, sizeof(names) / sizeof(names[0]), api);
+}
+
 enum kda_status kda_cab_unpack(struct kda_file *cab, struct kda_outfile *out, uint64_t max,
                                struct kda_error *err)
 {
     struct unpacking u = {.cab = cab, .out = out, .max = max, .err = err};
     char name[17], folder[] = "";
     ERF problem = {0};
+    struct cabinet api;
     if (kda_file_size(cab) > INT32_MAX) /* FDI counts in signed 32 bits */
         return kda_fail(err, KDA_LIMIT, "symbols", "the compressed file has %llu bytes",
                         (unsigned long long)kda_file_size(cab));
+    if (!load(&api))
+        return kda_fail(err, KDA_UNSUPPORTED, "symbols",
+                        "\"%s\" is compressed, and this system has no cabinet.dll",
+                        kda_file_name(cab));
     HFDI fdi = kda_fault() ? NULL
-                           : FDICreate(fdi_alloc, fdi_free, fdi_open, fdi_read, fdi_write,
-                                       fdi_close, fdi_seek, cpuUNKNOWN, &problem);
+                           : api.create(fdi_alloc, fdi_free, fdi_open, fdi_read, fdi_write,
+                                        fdi_close, fdi_seek, cpuUNKNOWN, &problem);
     if (!fdi)
         return kda_fail(err, KDA_NO_MEMORY, "symbols", "out of memory unpacking \"%s\"",
                         kda_file_name(cab));
     put_address(&u, name);
-    BOOL good = FDICopy(fdi, name, folder, 0, fdi_notify, NULL, &u);
-    (void)FDIDestroy(fdi);
+    BOOL good = api.copy(fdi, name, folder, 0, fdi_notify, NULL, &u);
+    (void)api.destroy(fdi);
     if (u.status != KDA_OK)
         return u.status;
     if (!good)

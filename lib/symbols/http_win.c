@@ -15,12 +15,45 @@
 #include <wchar.h>
 
 #include "alloc.h"
+#include "dll_win.h"
 
 #define BUFFER_SIZE ((DWORD)128 * 1024)
 #define URL_UNITS 2200
 #define AGENT_UNITS 64
 
+/* Everything of winhttp.dll that is used. */
+#define FUNCTIONS(F)                                                                               \
+    F(WinHttpOpen)                                                                                 \
+    F(WinHttpCloseHandle)                                                                          \
+    F(WinHttpSetTimeouts)                                                                          \
+    F(WinHttpSetOption)                                                                            \
+    F(WinHttpCrackUrl)                                                                             \
+    F(WinHttpConnect)                                                                              \
+    F(WinHttpOpenRequest)                                                                          \
+    F(WinHttpAddRequestHeaders)                                                                    \
+    F(WinHttpSetCredentials)                                                                       \
+    F(WinHttpSendRequest)                                                                          \
+    F(WinHttpReceiveResponse)                                                                      \
+    F(WinHttpQueryHeaders)                                                                         \
+    F(WinHttpReadData)
+
+struct winhttp {
+#define F(name) __typeof__(&name) name;
+    FUNCTIONS(F)
+#undef F
+};
+
+static bool load(struct winhttp *api)
+{
+#define F(name) #name,
+    static const char *const names[] = {FUNCTIONS(F)};
+#undef F
+    _Static_assert(sizeof(*api) == sizeof(names), "one pointer for each name");
+    return kda_dll_functions(L"winhttp.dll", names, sizeof(names) / sizeof(names[0]), api);
+}
+
 struct kda_http {
+    struct winhttp api;
     HINTERNET session;
     struct kda_download_limits limits;
     uint8_t *buffer;
@@ -79,9 +112,9 @@ static enum kda_http_end last_end(struct kda_http *http)
 
 /* ---- the request ---- */
 
-static bool set_number(HINTERNET handle, DWORD option, DWORD value)
+static bool set_number(const struct call *call, DWORD option, DWORD value)
 {
-    return WinHttpSetOption(handle, option, &value, sizeof(value)) != 0;
+    return call->http->api.WinHttpSetOption(call->handle, option, &value, sizeof(value)) != 0;
 }
 
 /* A part of the URL with an end of its own. */
@@ -101,11 +134,12 @@ static bool crack(struct call *call)
     parts->dwSchemeLength = parts->dwHostNameLength = parts->dwUrlPathLength = (DWORD)-1;
     parts->dwUserNameLength = parts->dwPasswordLength = parts->dwExtraInfoLength = (DWORD)-1;
     return widen(call->request->url, call->url, URL_UNITS) &&
-           WinHttpCrackUrl(call->url, 0, 0, parts);
+           call->http->api.WinHttpCrackUrl(call->url, 0, 0, parts);
 }
 
 static enum kda_http_end open_request(struct call *call)
 {
+    const struct winhttp *api = &call->http->api;
     WCHAR host[URL_UNITS];
     if (!crack(call) ||
         !part_of(call->parts.lpszHostName, call->parts.dwHostNameLength, host, URL_UNITS))
@@ -113,21 +147,20 @@ static enum kda_http_end open_request(struct call *call)
     /* The path stands last in the buffer, with the query behind it. */
     const WCHAR *path = call->parts.dwUrlPathLength ? call->parts.lpszUrlPath : L"/";
     const bool secure = call->parts.nScheme == INTERNET_SCHEME_HTTPS;
-    call->connection = WinHttpConnect(call->http->session, host, call->parts.nPort, 0);
+    call->connection = api->WinHttpConnect(call->http->session, host, call->parts.nPort, 0);
     if (!call->connection)
         return last_end(call->http);
-    call->handle = WinHttpOpenRequest(
+    call->handle = api->WinHttpOpenRequest(
         call->connection, L"GET", path, NULL, WINHTTP_NO_REFERER, WINHTTP_DEFAULT_ACCEPT_TYPES,
         WINHTTP_FLAG_ESCAPE_DISABLE | (secure ? WINHTTP_FLAG_SECURE : 0u));
     if (!call->handle)
         return last_end(call->http);
     /* Where this system does not know an option, its default is the same or stricter. */
-    (void)set_number(call->handle, WINHTTP_OPTION_REDIRECT_POLICY,
+    (void)set_number(call, WINHTTP_OPTION_REDIRECT_POLICY,
                      WINHTTP_OPTION_REDIRECT_POLICY_DISALLOW_HTTPS_TO_HTTP);
-    (void)set_number(call->handle, WINHTTP_OPTION_MAX_HTTP_AUTOMATIC_REDIRECTS, KDA_HTTP_REDIRECTS);
-    (void)set_number(call->handle, WINHTTP_OPTION_AUTOLOGON_POLICY,
-                     WINHTTP_AUTOLOGON_SECURITY_LEVEL_HIGH);
-    (void)set_number(call->handle, WINHTTP_OPTION_DISABLE_FEATURE, WINHTTP_DISABLE_COOKIES);
+    (void)set_number(call, WINHTTP_OPTION_MAX_HTTP_AUTOMATIC_REDIRECTS, KDA_HTTP_REDIRECTS);
+    (void)set_number(call, WINHTTP_OPTION_AUTOLOGON_POLICY, WINHTTP_AUTOLOGON_SECURITY_LEVEL_HIGH);
+    (void)set_number(call, WINHTTP_OPTION_DISABLE_FEATURE, WINHTTP_DISABLE_COOKIES);
     return KDA_HTTP_DONE;
 }
 
@@ -138,19 +171,20 @@ static bool add_range(const struct call *call)
     int size = snprintf(text, sizeof(text), "Range: bytes=%llu-\r\nIf-Range: %s\r\n",
                         (unsigned long long)call->request->from, call->request->validator);
     return size > 0 && (size_t)size < sizeof(text) && widen(text, wide, KDA_VALIDATOR_MAX + 64) &&
-           WinHttpAddRequestHeaders(call->handle, wide, (DWORD)-1, WINHTTP_ADDREQ_FLAG_ADD);
+           call->http->api.WinHttpAddRequestHeaders(call->handle, wide, (DWORD)-1,
+                                                    WINHTTP_ADDREQ_FLAG_ADD);
 }
 
 /* ---- the answer ---- */
 
-static void read_text(HINTERNET handle, DWORD which, char *out, size_t cap)
+static void read_text(const struct call *call, DWORD which, char *out, size_t cap)
 {
     WCHAR wide[KDA_VALIDATOR_MAX];
     char text[KDA_VALIDATOR_MAX * 3];
     DWORD size = sizeof(wide);
     out[0] = '\0';
-    if (WinHttpQueryHeaders(handle, which, WINHTTP_HEADER_NAME_BY_INDEX, wide, &size,
-                            WINHTTP_NO_HEADER_INDEX) &&
+    if (call->http->api.WinHttpQueryHeaders(call->handle, which, WINHTTP_HEADER_NAME_BY_INDEX, wide,
+                                            &size, WINHTTP_NO_HEADER_INDEX) &&
         WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, sizeof(text), NULL, NULL) > 0)
         kda_http_copy_value(text, strlen(text), out, cap);
 }
@@ -173,25 +207,27 @@ static void read_head(const struct call *call)
     struct kda_http_head *head = call->head;
     DWORD code = 0, size = sizeof(code);
     char length[32];
-    if (!WinHttpQueryHeaders(call->handle, WINHTTP_QUERY_STATUS_CODE | WINHTTP_QUERY_FLAG_NUMBER,
-                             WINHTTP_HEADER_NAME_BY_INDEX, &code, &size, WINHTTP_NO_HEADER_INDEX))
+    if (!call->http->api.WinHttpQueryHeaders(
+            call->handle, WINHTTP_QUERY_STATUS_CODE | WINHTTP_QUERY_FLAG_NUMBER,
+            WINHTTP_HEADER_NAME_BY_INDEX, &code, &size, WINHTTP_NO_HEADER_INDEX))
         code = 0;
     head->code = (long)code;
-    read_text(call->handle, WINHTTP_QUERY_CONTENT_LENGTH, length, sizeof(length));
+    read_text(call, WINHTTP_QUERY_CONTENT_LENGTH, length, sizeof(length));
     head->length = parse_length(length);
-    read_text(call->handle, WINHTTP_QUERY_ETAG, head->etag, sizeof(head->etag));
-    read_text(call->handle, WINHTTP_QUERY_LAST_MODIFIED, head->modified, sizeof(head->modified));
-    read_text(call->handle, WINHTTP_QUERY_CONTENT_RANGE, head->range, sizeof(head->range));
+    read_text(call, WINHTTP_QUERY_ETAG, head->etag, sizeof(head->etag));
+    read_text(call, WINHTTP_QUERY_LAST_MODIFIED, head->modified, sizeof(head->modified));
+    read_text(call, WINHTTP_QUERY_CONTENT_RANGE, head->range, sizeof(head->range));
 }
 
 static enum kda_http_end exchange(struct call *call)
 {
+    const struct winhttp *api = &call->http->api;
     if (call->request->from > 0 && (kda_fault() || !add_range(call)))
         return KDA_HTTP_NO_MEMORY;
     if (kda_fault() ||
-        !WinHttpSendRequest(call->handle, WINHTTP_NO_ADDITIONAL_HEADERS, 0, WINHTTP_NO_REQUEST_DATA,
-                            0, 0, 0) ||
-        !WinHttpReceiveResponse(call->handle, NULL))
+        !api->WinHttpSendRequest(call->handle, WINHTTP_NO_ADDITIONAL_HEADERS, 0,
+                                 WINHTTP_NO_REQUEST_DATA, 0, 0, 0) ||
+        !api->WinHttpReceiveResponse(call->handle, NULL))
         return last_end(call->http);
     read_head(call);
     return KDA_HTTP_DONE;
@@ -205,8 +241,8 @@ static bool give_credentials(const struct call *call)
     return parts->dwUserNameLength > 0 &&
            part_of(parts->lpszUserName, parts->dwUserNameLength, user, 128) &&
            part_of(parts->lpszPassword, parts->dwPasswordLength, password, 256) &&
-           WinHttpSetCredentials(call->handle, WINHTTP_AUTH_TARGET_SERVER,
-                                 WINHTTP_AUTH_SCHEME_BASIC, user, password, NULL);
+           call->http->api.WinHttpSetCredentials(call->handle, WINHTTP_AUTH_TARGET_SERVER,
+                                                 WINHTTP_AUTH_SCHEME_BASIC, user, password, NULL);
 }
 
 /* The body, and whether it comes fast enough. */
@@ -221,7 +257,8 @@ static enum kda_http_end read_body(const struct call *call)
         DWORD size = 0;
         if (!request->alive(request->context))
             return KDA_HTTP_STOPPED;
-        if (kda_fault() || !WinHttpReadData(call->handle, http->buffer, BUFFER_SIZE, &size))
+        if (kda_fault() ||
+            !http->api.WinHttpReadData(call->handle, http->buffer, BUFFER_SIZE, &size))
             return last_end(http);
         if (size == 0)
             return KDA_HTTP_DONE;
@@ -267,9 +304,9 @@ enum kda_http_end kda_http_get(struct kda_http *http, const struct kda_http_requ
     call->head = head;
     enum kda_http_end end = run(call);
     if (call->handle)
-        (void)WinHttpCloseHandle(call->handle);
+        (void)http->api.WinHttpCloseHandle(call->handle);
     if (call->connection)
-        (void)WinHttpCloseHandle(call->connection);
+        (void)http->api.WinHttpCloseHandle(call->connection);
     kda_free(call);
     return end;
 }
@@ -296,12 +333,14 @@ struct kda_http *kda_http_create(const struct kda_download_limits *limits)
         return NULL;
     http->limits = *limits;
     http->buffer = kda_calloc(BUFFER_SIZE, 1);
-    if (http->buffer && !kda_fault() && widen("kda/" KDA_VERSION, agent, AGENT_UNITS))
-        http->session = WinHttpOpen(agent, WINHTTP_ACCESS_TYPE_AUTOMATIC_PROXY,
-                                    WINHTTP_NO_PROXY_NAME, WINHTTP_NO_PROXY_BYPASS, 0);
+    if (http->buffer && !kda_fault() && load(&http->api) &&
+        widen("kda/" KDA_VERSION, agent, AGENT_UNITS))
+        http->session = http->api.WinHttpOpen(agent, WINHTTP_ACCESS_TYPE_AUTOMATIC_PROXY,
+                                              WINHTTP_NO_PROXY_NAME, WINHTTP_NO_PROXY_BYPASS, 0);
     const int stall_ms = (int)limits->stall_s * 1000;
-    if (!http->session || !WinHttpSetTimeouts(http->session, (int)limits->connect_ms,
-                                              (int)limits->connect_ms, stall_ms, stall_ms)) {
+    if (!http->session ||
+        !http->api.WinHttpSetTimeouts(http->session, (int)limits->connect_ms,
+                                      (int)limits->connect_ms, stall_ms, stall_ms)) {
         kda_http_destroy(http);
         return NULL;
     }
@@ -313,7 +352,7 @@ void kda_http_destroy(struct kda_http *http)
     if (!http)
         return;
     if (http->session)
-        (void)WinHttpCloseHandle(http->session);
+        (void)http->api.WinHttpCloseHandle(http->session);
     kda_free(http->buffer);
     kda_free(http);
 }

@@ -69,6 +69,19 @@ def drop_built_in(text):
                      and '"row":"info"' not in line and '"built_in"' not in line)
 
 
+class Imports(unittest.TestCase):
+    # What Windows takes from its own folder whatever lies beside the program (KnownDLLs).
+    KNOWN = {"advapi32.dll", "kernel32.dll", "msvcrt.dll", "shell32.dll", "shlwapi.dll"}
+
+    def test_nothing_beside_the_program_is_loaded(self):
+        objdump = common.need_tool("x86_64-w64-mingw32-objdump")
+        text = subprocess.run([objdump, "-p", EXE], check=True, stdout=subprocess.PIPE,
+                              text=True).stdout
+        names = {line.split()[2].lower() for line in text.splitlines() if "DLL Name:" in line}
+        self.assertIn("kernel32.dll", names)
+        self.assertLessEqual(names, self.KNOWN)
+
+
 class Names(unittest.TestCase):
     def setUp(self):
         self.folder = common.work("wine-names")
