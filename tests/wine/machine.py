@@ -196,7 +196,12 @@ class Machine:
                                                    refuse))
 
     def ledger(self):
+        """What the driver has at the moment."""
         return dict(zip(LEDGER, (int(n) for n in self.order("ledger").split())))
+
+    def allocations(self):
+        """How often it asked for memory since the switches were set."""
+        return int(self.order("ledger").split()[-1])
 
 
 def status_of(data):
