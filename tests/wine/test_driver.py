@@ -7,7 +7,6 @@ in the simulator (tests/sim).
 import json
 import os
 import struct
-import time
 import unittest
 
 import common
@@ -50,12 +49,6 @@ class Driver(unittest.TestCase):
     def status(self, handle=1):
         return status_of(self.client.data("ioctl", handle, STATUS, STATUS_BYTES))
 
-    def wait_for(self, condition):
-        """Asks until it holds; what is waited for is an answer, not a time."""
-        end = time.monotonic() + machine.TIMEOUT
-        while not condition():
-            self.assertLess(time.monotonic(), end, "does not happen\n" + self.machine.trouble())
-
 
 class Life(Driver):
     def test_life(self):
@@ -90,23 +83,18 @@ class Life(Driver):
 
     def test_cycles(self):
         """Each start begins a log of its own that names the one before."""
+        before = None
         for _ in range(CYCLES):
             self.machine.start()
             self.client.expect("open", 1, DEVICE, READ_WRITE)
             self.assertEqual(self.status()["version"], 1)
             self.client.expect("close", 1)
             self.machine.stop()
-        files = self.machine.files()
+            start = self.verified([self.machine.files()[-1]])[0]
+            self.assertEqual(start.get("previous_log"), before)
+            before = start["log"]
         # The default number of files is kept, the others were removed.
-        self.assertEqual(len(files), 16)
-        logs = {}
-        for path in files:
-            lines = self.verified([path])
-            logs[lines[0]["log"]] = lines[0].get("previous_log")
-        self.assertEqual(len(logs), 16)
-        # A chain: every log but the oldest is the previous one of another or the last.
-        self.assertEqual(len(set(logs) - set(logs.values())), 1)
-        self.assertEqual(len(set(logs.values()) - set(logs)), 1)
+        self.assertEqual(len(self.machine.files()), 16)
 
     def test_stop_with_open_handle_and_parked_read(self):
         self.machine.start()
@@ -188,7 +176,7 @@ class Readers(Driver):
             texts.append(first + client.data("until", 1, b'"sensor.status"'.hex()))
         for client in clients:
             client.expect("close", 1)
-        self.wait_for(lambda: self.status()["readers"] == 0)
+        self.machine.wait_for(lambda: self.status()["readers"] == 0)
         self.client.expect("close", 1)
         self.machine.stop()
         self.verified(self.machine.files())
@@ -221,7 +209,7 @@ class Readers(Driver):
         self.client.expect("wait", 1, 4096)
         self.client.expect("close", 1)
         self.client.expect("open", 2, DEVICE, READ_WRITE)
-        self.wait_for(lambda: self.status(2)["readers"] == 0)
+        self.machine.wait_for(lambda: self.status(2)["readers"] == 0)
         self.client.expect("close", 2)
         self.machine.stop()
 
@@ -233,9 +221,9 @@ class Readers(Driver):
             victim.expect("open", 1, DEVICE, READ)
             victim.expect("wait", 1, 65536)
             victim.send("until", 1, b"no line has this".hex())
-            self.wait_for(lambda: self.status()["readers"] == 1)
+            self.machine.wait_for(lambda: self.status()["readers"] == 1)
             victim.kill()
-            self.wait_for(lambda: self.status()["readers"] == 0)
+            self.machine.wait_for(lambda: self.status()["readers"] == 0)
         self.client.expect("close", 1)
         self.machine.stop()
         self.verified(self.machine.files())
@@ -249,7 +237,7 @@ class Readers(Driver):
         self.assertIsInstance(self.client("read", 9, 10), int)
         self.assertEqual(self.status(9)["readers"], 8)
         self.client.expect("close", 8)
-        self.wait_for(lambda: self.status(9)["readers"] == 7)
+        self.machine.wait_for(lambda: self.status(9)["readers"] == 7)
         self.assertEqual(self.client.data("read", 9, 1), b"{")
         for handle in (1, 2, 3, 4, 5, 6, 7, 9):
             self.client.expect("close", handle)
