@@ -19,6 +19,8 @@
 #include "kda/report.h"
 #include "kda/symbols.h"
 
+#include "host.h"
+
 /* How a run ends; cli_exit_codes says it in words. */
 enum cli_exit {
     CLI_DONE = 0,
@@ -44,7 +46,9 @@ struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
     const char *kind, *pid, *image, *since, *until;
     uint64_t dtb, limit;
+    const char *dump;
     bool all, download, follow, quiet, verbose, no_color, help, version;
+    bool live, hypervisor, user_pages, keep, force;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -59,7 +63,11 @@ enum {
     CLI_GROUP_SESSION = 16,
     CLI_GROUP_ALL = 32,
     CLI_GROUP_FETCH = 64,
-    CLI_GROUP_EVENTS = 128, /* commands that pick events */
+    CLI_GROUP_EVENTS = 128, /* commands that pick events of a log */
+    CLI_GROUP_PICK = 256,   /* commands that pick events */
+    CLI_GROUP_FORMAT = 512, /* commands that print, and leave nothing out by its text */
+    CLI_GROUP_LIVE = 1024,  /* commands that may take a dump first */
+    CLI_GROUP_DUMP = 2048,  /* commands that take one */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -113,6 +121,7 @@ struct cli_progress {
 struct cli {
     struct cli_options options;
     const struct cli_command *command;
+    const struct host_ops *host; /* NULL: not Windows */
     struct kda_image *image;
     struct kda_kernel *kernel;
     struct kda_etw *etw;
@@ -161,6 +170,8 @@ bool cli_same_text(const char *a, const char *b); /* ASCII case ignored */
 void cli_error(const char *fmt, ...) KDA_PRINTF(1, 2);
 /* Same, unless -q. */
 void cli_note(const struct cli *cli, const char *fmt, ...) KDA_PRINTF(2, 3);
+/* Says that `command` is for Windows and what it does there; returns CLI_USAGE. */
+int cli_needs_windows(const char *command, const char *does);
 /* The error of the library, with the place it is about. */
 void cli_error_of(const struct kda_error *err);
 
@@ -213,8 +224,16 @@ int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
 int cli_run_log(struct cli *cli);
 int cli_run_verify(struct cli *cli);
+int cli_run_driver(struct cli *cli);
+int cli_run_watch(struct cli *cli);
+int cli_run_live_dump(struct cli *cli);
+
+/* kda map --live: takes the dump and makes it the image of the run. */
+int cli_take_live_image(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */
 int cli_main(int argc, char **argv);
+/* Same on another host than this system's. */
+int cli_main_on(const struct host_ops *host, int argc, char **argv);
 
 #endif

@@ -37,6 +37,12 @@ void cli_note(const struct cli *cli, const char *fmt, ...)
     va_end(args);
 }
 
+int cli_needs_windows(const char *command, const char *does)
+{
+    cli_error("'%s' needs Windows: it %s; use kda.exe there", command, does);
+    return CLI_USAGE;
+}
+
 void cli_error_of(const struct kda_error *err)
 {
     if (err->has_where)

@@ -63,7 +63,7 @@ bool cli_output_write(void *context, const char *bytes, size_t size)
     struct cli_output *output = context;
     if (output->error)
         return false;
-    if (fwrite(bytes, 1, size, output->file) != size)
+    if (term_write(output->file, bytes, size) != size)
         output->error = term_last_error();
     return output->error == 0;
 }

@@ -14,7 +14,7 @@ static int print_and_check(int code)
     return code;
 }
 
-int cli_main(int argc, char **argv)
+int cli_main_on(const struct host_ops *host, int argc, char **argv)
 {
     struct cli cli;
     memset(&cli, 0, sizeof(cli));
@@ -34,7 +34,13 @@ int cli_main(int argc, char **argv)
         cli_help(stderr, NULL);
         return CLI_USAGE;
     }
+    cli.host = host;
     code = cli.command->run(&cli);
     cli_close(&cli);
     return code;
+}
+
+int cli_main(int argc, char **argv)
+{
+    return cli_main_on(host_system(), argc, argv);
 }

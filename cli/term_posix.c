@@ -30,6 +30,11 @@ unsigned term_width(FILE *file)
     return 80;
 }
 
+size_t term_write(FILE *file, const char *bytes, size_t size)
+{
+    return fwrite(bytes, 1, size, file);
+}
+
 double term_seconds(void)
 {
     struct timespec now;

@@ -15,7 +15,8 @@
 
 #include "win_text.h"
 
-#define STDERR_BUFFER 4096
+#define STREAM_BUFFER 4096
+#define CONSOLE_PIECE 4096
 #define VARIABLES 8
 #define VARIABLE_UNITS_MAX 32767u
 
@@ -45,6 +46,59 @@ unsigned term_width(FILE *file)
             return (unsigned)columns;
     }
     return 80;
+}
+
+/* Bytes of a character that are still to come, at most three; the character's first ones wait. */
+static size_t torn_tail(const char *bytes, size_t size)
+{
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        unsigned char c = (unsigned char)bytes[size - back];
+        if (c >= 0xc0)
+            return (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : 2u) > back ? back : 0;
+        if (c < 0x80)
+            return 0;
+    }
+    return 0;
+}
+
+/* One piece of whole characters: PIECE bytes give no more units. */
+static bool console_write(HANDLE console, const char *bytes, size_t size)
+{
+    wchar_t wide[CONSOLE_PIECE];
+    DWORD done = 0, put;
+    int units = MultiByteToWideChar(CP_UTF8, 0, bytes, (int)size, wide, CONSOLE_PIECE);
+    while (units > 0 && done < (DWORD)units) {
+        if (!WriteConsoleW(console, wide + done, (DWORD)units - done, &put, NULL) || put == 0)
+            return false;
+        done += put;
+    }
+    return units > 0 || size == 0;
+}
+
+/* The console's own code page takes bytes one write at a time, and a character that lies in two
+ * becomes two that are none. */
+size_t term_write(FILE *file, const char *bytes, size_t size)
+{
+    static char piece[CONSOLE_PIECE];
+    static size_t kept;
+    DWORD mode;
+    if (!GetConsoleMode(handle_of(file), &mode))
+        return fwrite(bytes, 1, size, file);
+    if (fflush(file) != 0)
+        return 0;
+    for (size_t done = 0; done < size;) {
+        size_t more = sizeof(piece) - kept < size - done ? sizeof(piece) - kept : size - done;
+        memcpy(piece + kept, bytes + done, more);
+        done += more;
+        size_t tail = torn_tail(piece, kept + more), whole = kept + more - tail;
+        if (!console_write(handle_of(file), piece, whole)) {
+            errno = EIO;
+            return done - more;
+        }
+        memmove(piece, piece + whole, tail);
+        kept = tail;
+    }
+    return size;
 }
 
 double term_seconds(void)
@@ -99,12 +153,14 @@ static void restore_console(void)
 
 void term_begin(void)
 {
-    static char buffer[STDERR_BUFFER];
+    static char out[STREAM_BUFFER], err[STREAM_BUFFER];
     (void)_setmode(_fileno(stdout), _O_BINARY);
     (void)_setmode(_fileno(stderr), _O_BINARY);
     /* Without a buffer each byte of a character would reach the console by itself. */
-    (void)setvbuf(stderr, buffer, _IOFBF, sizeof(buffer));
+    (void)setvbuf(stderr, err, _IOFBF, sizeof(err));
     DWORD mode;
+    if (GetConsoleMode(handle_of(stdout), &mode))
+        (void)setvbuf(stdout, out, _IOFBF, sizeof(out));
     if (!GetConsoleMode(handle_of(stdout), &mode) && !GetConsoleMode(handle_of(stderr), &mode))
         return;
     console_page = GetConsoleOutputCP();

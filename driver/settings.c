@@ -7,7 +7,6 @@
 
 #define KDA_VALUE_MAX_BYTES 65536u
 #define KDA_DEFAULT_DIRECTORY KDA_W("\\SystemRoot\\KDAMonitor")
-#define KDA_DEFAULT_KINDS (KdaDriverKinds & ~(1u << KDA_KIND_NETWORK_ATTEMPT))
 
 /* Numbers (REG_DWORD). */
 typedef struct _KDA_NUMBER {
@@ -43,24 +42,9 @@ static const KDA_NUMBER KdapNumbers[] = {
 };
 #undef N
 
-/* What makes the registry and image volume of a workstation bearable. */
-static const PCWSTR KdapDefaultRules[] = {
-    /* Application hives: state stores of packaged applications, rewritten all the time. */
-    KDA_W("exclude kind=registry.* key=\\REGISTRY\\A\\"),
-    /* Activity moderator: a value for each program in the foreground, each time. */
-    KDA_W("exclude kind=registry.* "
-          "key=\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\bam\\State\\"),
-    KDA_W("exclude kind=registry.* "
-          "key=\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\Tcpip\\Parameters\\Interfaces"
-          "\\ image=\\System32\\svchost.exe"),
-    /* The images that every process maps. */
-    KDA_W("exclude kind=image.load module=\\System32\\ntdll.dll"),
-    KDA_W("exclude kind=image.load module=\\System32\\kernel32.dll"),
-    KDA_W("exclude kind=image.load module=\\System32\\KernelBase.dll"),
-    KDA_W("exclude kind=image.load module=\\SysWOW64\\ntdll.dll"),
-    KDA_W("exclude kind=image.load module=\\SysWOW64\\kernel32.dll"),
-    KDA_W("exclude kind=image.load module=\\SysWOW64\\KernelBase.dll"),
-};
+#define R(text) KDA_W(text),
+static const PCWSTR KdapDefaultRules[] = {KDA_SETTINGS_DEFAULT_RULES(R)};
+#undef R
 static const PCWSTR KdapDefaultRates[] = {
     KDA_W("kind=registry.* rate=2000 burst=20000"),
     KDA_W("kind=image.load rate=1000 burst=5000"),
@@ -292,7 +276,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     NTSTATUS status;
     ULONG kinds;
 
-    settings->Kinds = KDA_DEFAULT_KINDS;
+    settings->Kinds = KDA_SETTINGS_DEFAULT_KINDS;
     if (KdapTexts(settings, key, KDA_W("Kinds"), "Kinds", buffer, &rest, &status)) {
         ULONG all = 0;
         while (KdapNextText(&rest, &text)) {

@@ -3,17 +3,7 @@
  */
 #include "driver.h"
 
-#define KDA_KIND_BIT(kind) (1u << KDA_KIND_##kind)
-
-/* Not: what only other sources have. */
-const ULONG KdaDriverKinds = KDA_KIND_BIT(PROCESS_CREATE) | KDA_KIND_BIT(PROCESS_EXIT) |
-                             KDA_KIND_BIT(PROCESS_EXISTING) | KDA_KIND_BIT(THREAD_CREATE) |
-                             KDA_KIND_BIT(THREAD_EXIT) | KDA_KIND_BIT(IMAGE_LOAD) |
-                             KDA_KIND_BIT(NETWORK_CONNECT) | KDA_KIND_BIT(NETWORK_ACCEPT) |
-                             KDA_KIND_BIT(NETWORK_ATTEMPT) | KDA_KIND_BIT(NETWORK_LISTEN) |
-                             KDA_KIND_BIT(NETWORK_EXISTING) | KDA_KIND_BIT(REGISTRY_KEY_CREATE) |
-                             KDA_KIND_BIT(REGISTRY_KEY_DELETE) | KDA_KIND_BIT(REGISTRY_KEY_RENAME) |
-                             KDA_KIND_BIT(REGISTRY_VALUE_SET) | KDA_KIND_BIT(REGISTRY_VALUE_DELETE);
+const ULONG KdaDriverKinds = KDA_SETTINGS_KINDS;
 
 KDA_INITCODE static BOOLEAN KdapIs(const KDA_TEXT *text, const CHAR *word)
 {

@@ -1,4 +1,5 @@
 """kda.exe: the same bytes as the tool of this system, whatever the names of the files are."""
+import json
 import os
 import shutil
 import unittest
@@ -155,6 +156,70 @@ class Symbols(unittest.TestCase):
         here, there = common.kda("symbols", "add", os.path.join(pdb, files[0])), exe(
             "symbols", "add", path)
         self.assertEqual(there.returncode, here.returncode, there.stderr)
+
+
+class NoDriver(unittest.TestCase):
+    """What the commands say where there is no driver, or one that does not load."""
+
+    def says(self, code, text, *args):
+        result = exe(*args)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        self.assertIn(text, result.stdout + result.stderr)
+        return result
+
+    def test_not_installed(self):
+        self.says(3, "not installed", "driver", "status")
+        self.assertEqual(json.loads(exe("driver", "status", "-f", "json").stdout),
+                         {"row": "driver", "installed": False})
+        for verb in (["start"], ["stop"], ["remove"], ["filter", "list"],
+                     ["filter", "add", "exclude"], ["set", "registry", "off"]):
+            self.says(3, "kda driver install", "driver", *verb)
+        self.says(3, "kda driver start", "watch")
+        self.says(3, "name the driver's file", "driver", "install", "C:\\none.sys")
+
+    def test_file_that_is_no_driver(self):
+        path = common.work("nodriver.sys")
+        with open(path, "w") as f:
+            f.write("no driver\n")
+        self.assertEqual(exe("driver", "install", path).returncode, 0)
+        self.addCleanup(exe, "driver", "remove")
+        self.says(3, "installed already", "driver", "install", path)
+        self.says(3, "stopped, start: demand", "driver", "status")
+        self.says(3, "cannot start the driver: ", "driver", "start")
+        self.says(3, "kda driver start", "watch")
+        self.says(0, "when it starts", "driver", "set", "image", "off")
+        self.says(0, "\\REGISTRY\\A\\", "driver", "filter", "list")
+        self.says(0, "", "driver", "filter", "add", "exclude", "image=\\Ä b\\c.exe")
+        self.says(0, "  1  exclude image=\"\\Ä b\\c.exe\"\n", "driver", "filter", "list")
+        self.says(2, "unknown kind", "driver", "filter", "add", "exclude", "kind=x")
+        self.says(0, "removed", "driver", "remove")
+        self.says(3, "not installed", "driver", "status")
+
+    def test_arguments(self):
+        for args in (["driver"], ["driver", "x"], ["driver", "set", "x", "on"], ["live-dump"],
+                     ["map", "--live"], ["map"], ["watch", "-f", "csv"], ["watch", "--grep", "x"],
+                     ["watch", "file"], ["driver", "filter", "remove"]):
+            with self.subTest(args=args):
+                result = exe(*args)
+                self.assertEqual(result.returncode, 2)
+                self.assertTrue(result.stderr.startswith("kda: "))
+
+    def test_live_dump(self):
+        """Wine makes none, and says so by a status; nothing is left behind."""
+        folder = common.work("wine-dump")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        target = os.path.join(folder, "ß.dmp")
+        self.says(3, "status 0xc0000002", "live-dump", target)
+        self.says(3, "status 0xc0000002", "map", "--live", "--dump", target)
+        self.assertEqual(os.listdir(folder), [])
+        self.says(3, "ß.dmp.partial", "live-dump", target, "--keep")
+        self.assertEqual(os.listdir(folder), ["ß.dmp.partial"])
+        self.says(3, "partial dump of an earlier run", "live-dump", target)
+        with open(target, "w"):
+            pass
+        self.says(2, "exists already", "live-dump", target)
+        self.says(3, "cannot look at the disk", "live-dump", os.path.join(folder, "none", "x.dmp"))
 
 
 if __name__ == "__main__":
