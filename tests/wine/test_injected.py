@@ -250,5 +250,17 @@ class Device(Injected):
         self.assertEqual(sorted(sids), sorted([system, administrators]))
 
 
+class Crashes(Injected):
+    def test_crash_is_seen(self):
+        """These tests can fail: a fault in the driver's process ends the test, with its text."""
+        self.machine.start()
+        with self.assertRaisesRegex(machine.Crash, "(?s)error 5.*page fault.*address"):
+            self.machine.order("crash")
+        with self.assertRaisesRegex(machine.Crash, "error (232|1053|1062)"):
+            self.machine.stop()
+        with self.assertRaisesRegex(machine.Crash, "page fault"):
+            self.machine.check()
+
+
 if __name__ == "__main__":
     unittest.main()
