@@ -485,27 +485,30 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTick(VOID)
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static BOOLEAN KdapUnregister(UINT32 id)
+/* All callouts together are asked again for as long as `tries` lasts. */
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static BOOLEAN KdapUnregister(UINT32 id, ULONG *tries)
 {
     LARGE_INTEGER wait;
 
     PAGED_CODE();
     wait.QuadPart = -(LONGLONG)KDA_BUSY_WAIT_MS * KDA_100NS_PER_MS;
-    for (ULONG tries = 0; tries < KDA_BUSY_TRIES; tries++) {
-        if (FwpsCalloutUnregisterById0(id) != STATUS_DEVICE_BUSY)
-            return TRUE;
+    while (FwpsCalloutUnregisterById0(id) == STATUS_DEVICE_BUSY) {
+        if (*tries == 0)
+            return FALSE;
+        --*tries;
         KeDelayExecutionThread(KernelMode, FALSE, &wait);
     }
-    return FALSE;
+    return TRUE;
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapUnregisterAll(KDA_DRIVER *driver)
 {
+    ULONG tries = KDA_BUSY_TRIES;
     BOOLEAN all = TRUE;
 
     PAGED_CODE();
     for (ULONG i = 0; i < KDA_CALLOUTS; i++) {
-        if (KdapSensor.Ids[i] != 0 && !KdapUnregister(KdapSensor.Ids[i]))
+        if (KdapSensor.Ids[i] != 0 && !KdapUnregister(KdapSensor.Ids[i], &tries))
             all = FALSE;
         else
             KdapSensor.Ids[i] = 0;

@@ -60,7 +60,7 @@ def style(tally, _):
     check(tally, "include direction", ["python3", "tools/check_includes.py", "."])
     check(tally, "style rules", ["python3", "tools/check_style.py", "."])
     files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]",
-                               "cli/*.[ch]", "driver/*.[ch]", "sim/*.[ch]", "tests/**/*.[ch]")
+                               "cli/*.[ch]", "driver/**/*.[ch]", "sim/*.[ch]", "tests/**/*.[ch]")
              for f in glob.glob(os.path.join(ROOT, pattern), recursive=True)
              if not f.endswith("_data.c")]
     formatter = "clang-format-14"

@@ -1,4 +1,7 @@
 """The driver for Windows: it builds, twice the same, and what tools/check_driver.py refuses."""
+import csv
+import json
+import lzma
 import os
 import re
 import shutil
@@ -7,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from common import WORK, need_tool
+from common import WORK, need_data, need_tool
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
@@ -181,6 +184,47 @@ class DriverBuild(unittest.TestCase):
         result = run(["osslsigncode", "verify", "-CAfile",
                       os.path.join(self.here, "signed/test.pem"), "-in", spoiled])
         self.assertNotEqual(result.returncode, 0)
+
+
+class Imports(unittest.TestCase):
+    """A name that is missing keeps the driver from loading: what the list says, against the symbols
+    of kernels that were released. (Symbols are not exports: this can only find what is wrong.)"""
+    # Symbols of these have another name, or are in another module.
+    ELSEWHERE = {"__C_specific_handler"}
+
+    def versions(self):
+        """GUID of the symbols -> version of the kernel."""
+        with open(need_data("layouts.tsv"), encoding="utf-8", newline="") as f:
+            rows = csv.DictReader(f, delimiter="\t")
+            return {row["pdb_guid"].upper(): tuple(int(n) for n in row["version"].split(".")[:3])
+                    for row in rows if row["pdb_guid"]}
+
+    def test_names_are_in_released_kernels(self):
+        folder, versions, seen = need_data("isf"), self.versions(), 0
+        listed = check_driver.read_list(IMPORTS, "x64")
+        names = {name for name, (module, _) in listed.items()
+                 if module == "ntoskrnl.exe" and name not in self.ELSEWHERE}
+        self.assertGreater(len(names), 70)
+        for leaf in sorted(os.listdir(folder)):
+            kernel = versions.get(leaf.split("-")[0].upper())
+            if kernel is None or kernel < check_driver.OLDEST:
+                continue
+            seen += 1
+            with lzma.open(os.path.join(folder, leaf)) as f:
+                symbols = json.load(f)["symbols"]
+            with self.subTest(kernel=kernel):
+                self.assertEqual(sorted(names - set(symbols)), [])
+        self.assertGreater(seen, 5)
+
+    def test_every_row_says_how_it_is_known(self):
+        with open(IMPORTS, encoding="ascii") as f:
+            rows = [line.split() for line in f if not line.startswith("#")]
+        self.assertEqual(len({tuple(row[:2]) for row in rows}), len(rows))
+        for row in rows:
+            self.assertIn(len(row), (4, 5), row)
+            self.assertIn(row[3], ("page", "symbols", "msvc"), row)
+            self.assertRegex(row[2], r"^\d+\.\d+(\.\d+)?$")
+            self.assertIn(row[4:], ([], ["arm64"], ["x64"]), row)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 import unittest
 
 import wine_host
@@ -96,6 +97,8 @@ class Client:
         if self.process.poll() is None:
             self.process.stdin.close()
             self.process.wait(timeout=TIMEOUT)
+        elif not self.process.stdin.closed:
+            self.process.stdin.close()
         self.process.stdout.close()
 
 
@@ -115,14 +118,17 @@ class Machine:
     def __enter__(self):
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
-        # What starts first has the errors of all services; it stays until the end.
         self.log = open(self.noise, "wb")
+        # The server first and alone: programs that start at the same time would each want to start
+        # it. It stays until it is told to end.
+        self.server("-p")
+        subprocess.run([wine_host.find(), "cmd.exe", "/c", "exit"], env=self.environment(),
+                       timeout=TIMEOUT, check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=self.log)
+        # Services live as long as a program does, and their errors go where its errors go.
         self.keeper = subprocess.Popen([wine_host.find(), "cmd.exe"], env=self.environment(),
                                        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                        stderr=self.log)
-        subprocess.run([wine_host.find(), "cmd.exe", "/c", "exit"], env=self.environment(),
-                       timeout=TIMEOUT, check=True, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for name in os.listdir(os.path.join(BUILD, "bin")):
             if name.endswith(".sys"):
                 shutil.copy(os.path.join(BUILD, "bin", name), os.path.join(self.prefix, DRIVERS))
@@ -134,11 +140,14 @@ class Machine:
             client.end()
         self.keeper.stdin.close()
         self.keeper.wait(timeout=TIMEOUT)
-        server = wine_host.program("wineserver")
-        for option in ("-k", "-w"):
-            subprocess.run([server, option], env=self.environment(), timeout=TIMEOUT,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.server("-k")
+        self.server("-w")
         self.log.close()
+
+    def server(self, option):
+        subprocess.run([wine_host.program("wineserver"), option], env=self.environment(),
+                       timeout=TIMEOUT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
 
     def connect(self):
         client = Client(self)
@@ -154,6 +163,13 @@ class Machine:
         text = self.trouble()
         if any(fault in text for fault in FAULTS):
             raise Crash(text)
+
+    def wait_for(self, condition):
+        """Asks until it holds; what is waited for is an answer, not a time."""
+        end = time.monotonic() + TIMEOUT
+        while not condition():
+            if time.monotonic() > end:
+                raise Crash("does not happen\n" + self.trouble())
 
     # --- the driver -----------------------------------------------------------------------------
 
@@ -177,9 +193,11 @@ class Machine:
         self.check()
 
     def files(self, folder="drive_c/kda"):
-        """Files of the log, in order."""
+        """Files of logs, the last one that was written to at the end. (Names have the second of the
+        start: not enough where a test starts twice a second.)"""
         path = os.path.join(self.prefix, folder)
-        return sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".jsonl"))
+        return sorted((os.path.join(path, n) for n in os.listdir(path) if n.endswith(".jsonl")),
+                      key=lambda p: os.stat(p).st_mtime_ns)
 
     # --- the injector ---------------------------------------------------------------------------
 
@@ -196,7 +214,12 @@ class Machine:
                                                    refuse))
 
     def ledger(self):
+        """What the driver has at the moment."""
         return dict(zip(LEDGER, (int(n) for n in self.order("ledger").split())))
+
+    def allocations(self):
+        """How often it asked for memory since the switches were set."""
+        return int(self.order("ledger").split()[-1])
 
 
 def status_of(data):

@@ -59,9 +59,8 @@ static size_t unhex(const char *text, unsigned char *bytes)
     size_t count = strlen(text) / 2;
 
     for (size_t i = 0; i < count; i++) {
-        unsigned value = 0;
-        sscanf(text + 2 * i, "%2x", &value);
-        bytes[i] = (unsigned char)value;
+        char digits[3] = {text[2 * i], text[2 * i + 1], '\0'};
+        bytes[i] = (unsigned char)strtoul(digits, NULL, 16);
     }
     return count;
 }

@@ -137,7 +137,7 @@ BOOLEAN InjectBadData(VOID)
     info.Object = &key;
     info.ValueName = Make(&value, KDA_W("bad"), 0, KDA_W(""));
     info.Type = REG_BINARY;
-    info.Data = (PVOID)(ULONG_PTR)0x10000;
+    info.Data = (PVOID)(ULONG_PTR)0x10; /* the first page is never mapped */
     info.DataSize = 64;
     called = TestFireRegistry(RegNtPreSetValueKey, &info);
     Report(RegNtPostSetValueKey, &key, &info, info.CallContext, 1);

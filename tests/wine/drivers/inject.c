@@ -209,6 +209,8 @@ static VOID Order(WORDS *words, INJECT_REPLY *reply)
         PutNumber(reply, InjectFlow((ULONG)Number(words), TRUE));
     else if (Is(words, "pin"))
         Pin(reply);
+    else if (Is(words, "crash"))
+        *(volatile LONG *)(ULONG_PTR)0x18 = 1;
     else
         Put(reply, '?');
 }
