@@ -74,7 +74,7 @@ static int run_list(struct cli *cli, const struct host_texts *rules, bool defaul
         cli_note(cli, "no rules: everything is recorded");
     else if (defaults)
         cli_note(cli, "these are the driver's own; none are set");
-    return fflush(stdout) == 0 ? CLI_DONE : CLI_INTERNAL;
+    return cli_end_printing();
 }
 
 /* In front of the others: the first rule that fits decides, and the new one is meant. */

@@ -92,3 +92,8 @@ bool cli_output_close(struct cli_output *output, bool keep)
     }
     return output->error == 0;
 }
+
+int cli_end_printing(void)
+{
+    return fflush(stdout) != 0 || ferror(stdout) ? CLI_INTERNAL : CLI_DONE;
+}

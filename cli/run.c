@@ -7,13 +7,6 @@
 
 #include "term.h"
 
-static int print_and_check(int code)
-{
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return CLI_INTERNAL;
-    return code;
-}
-
 int cli_main_on(const struct host_ops *host, int argc, char **argv)
 {
     struct cli cli;
@@ -24,11 +17,11 @@ int cli_main_on(const struct host_ops *host, int argc, char **argv)
         return code;
     if (cli.options.version) {
         (void)printf("kda %s\n", KDA_VERSION);
-        return print_and_check(CLI_DONE);
+        return cli_end_printing();
     }
     if (cli.options.help) {
         cli_help(stdout, cli.command);
-        return print_and_check(CLI_DONE);
+        return cli_end_printing();
     }
     if (!cli.command) {
         cli_help(stderr, NULL);
