@@ -184,7 +184,8 @@ bool cli_output_open(struct cli_output *output, const char *path);
 bool cli_output_write(void *output, const char *bytes, size_t size);
 /* Ends the output; `keep` false throws the temporary file away. False if a write failed. */
 bool cli_output_close(struct cli_output *output, bool keep);
-/* After printing to standard output: CLI_INTERNAL if any of it failed, also what went out before. */
+/* After printing to standard output: CLI_INTERNAL if any of it failed, also what went out before.
+ */
 int cli_end_printing(void);
 
 /* ---- progress.c ---- */

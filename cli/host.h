@@ -69,6 +69,7 @@ struct host_ops {
     uint32_t (*own_folder)(void *context, char **path);  /* of this program */
     uint32_t (*file_copy)(void *context, const char *from, const char *to);
     uint32_t (*file_delete)(void *context, const char *path);
+    uint32_t (*file_rename)(void *context, const char *from, const char *to); /* never replaces */
 
     /* Lists of texts below the service's `Parameters`. HOST_NOT_FOUND: the value is not set. */
     uint32_t (*texts_read)(void *context, const char *name, struct host_texts *texts);

@@ -132,9 +132,11 @@ static int take(struct cli *cli, const char *path, const char *partial)
     host->dump_end(host->context);
     if (ntstatus != 0)
         return end_partial(cli, partial, explain(cli, ntstatus));
-    if (!term_rename(partial, path)) {
+    error = host->file_rename(host->context, partial, path);
+    if (error != HOST_OK) {
+        char text[300];
         cli_error("the dump is complete and cannot be named '%s': %s; it is in '%s'", path,
-                  term_error_text(term_last_error()), partial);
+                  host->error_text(error, text, sizeof(text)), partial);
         return CLI_INTERNAL;
     }
     cli_note(cli, "wrote '%s'", path);

@@ -97,6 +97,18 @@ static uint32_t file_delete(void *context, const char *path)
     return error;
 }
 
+static uint32_t file_rename(void *context, const char *from, const char *to)
+{
+    (void)context;
+    wchar_t *source = win_path(from), *target = win_path(to);
+    uint32_t error = HOST_NO_MEMORY;
+    if (source && target)
+        error = MoveFileExW(source, target, 0) ? HOST_OK : GetLastError();
+    free(source);
+    free(target);
+    return error;
+}
+
 static const struct host_ops ops = {
     .context = &the_host,
     .service_query = win_service_query,
@@ -108,6 +120,7 @@ static const struct host_ops ops = {
     .own_folder = own_folder,
     .file_copy = file_copy,
     .file_delete = file_delete,
+    .file_rename = file_rename,
     .texts_read = win_texts_read,
     .texts_write = win_texts_write,
     .device_open = win_device_open,

@@ -111,6 +111,17 @@ static uint32_t file_delete(void *context, const char *path)
     return HOST_OK;
 }
 
+static uint32_t file_rename(void *context, const char *from, const char *to)
+{
+    (void)context;
+    FILE *file = fopen(to, "rb");
+    if (file) {
+        (void)fclose(file);
+        return HOST_FILE_EXISTS;
+    }
+    return rename(from, to) == 0 ? HOST_OK : HOST_NOT_FOUND;
+}
+
 static bool copy_texts(struct host_texts *to, const struct host_texts *from)
 {
     host_texts_free(to);
@@ -292,6 +303,11 @@ static void dump_poll(void *context, uint64_t *size, bool *done, uint32_t *ntsta
 {
     struct fake_host *fake = context;
     fake->dump_polls--;
+    if (fake->appears) {
+        FILE *file = fopen(fake->appears, "wb");
+        if (file)
+            (void)fclose(file);
+    }
     if (fake->interrupt_after > 0 && --fake->interrupt_after == 0)
         fake->was_interrupted = true;
     *size = 8;
@@ -331,6 +347,7 @@ void fake_host_init(struct fake_host *fake)
         .own_folder = own_folder,
         .file_copy = file_copy,
         .file_delete = file_delete,
+        .file_rename = file_rename,
         .texts_read = texts_read,
         .texts_write = texts_write,
         .device_open = device_open,

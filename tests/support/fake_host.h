@@ -48,6 +48,7 @@ struct fake_host {
     uint64_t room;
     uint32_t dump_error, dump_status;
     int dump_polls;
+    const char *appears; /* a file that comes while the dump is taken */
     bool dump_cancelled, dump_ended;
     int interrupt_after; /* polls; 0: never */
     char dump_path[300];

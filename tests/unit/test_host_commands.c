@@ -525,6 +525,19 @@ static void test_dump_fails(void **state)
     assert_true(there(PARTIAL));
 }
 
+/* Not even a file that was not there at the start is replaced. */
+static void test_dump_name_taken(void **state)
+{
+    (void)state;
+    fake.appears = DUMP;
+    assert_int_equal(RUN("live-dump", DUMP), CLI_INTERNAL);
+    says("is complete and cannot be named");
+    slurp(DUMP, out_text);
+    assert_string_equal(out_text, "");
+    slurp(PARTIAL, out_text);
+    assert_string_equal(out_text, "PAGEDU64");
+}
+
 static void test_dump_cancelled(void **state)
 {
     (void)state;
@@ -570,6 +583,7 @@ int main(void)
         TEST(test_dump_room),
         TEST(test_dump_fails),
         TEST(test_dump_cancelled),
+        TEST(test_dump_name_taken),
         TEST(test_map_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
