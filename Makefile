@@ -57,7 +57,9 @@ bench: deps-check
 	@$(MAKE) --no-print-directory all
 	@python3 tests/bench/bench.py --build $(BUILD)
 	@$(BUILD)/release/kda-bench-queue
-	@$(BUILD)/release/kda-bench-jsonl $(BUILD)
+	@$(BUILD)/release/kda-bench-jsonl
+	@$(BUILD)/release/kda-bench-whole $(BUILD)
+	@$(BUILD)/release/kda-bench-sensor
 
 # Every seeded mistake has to be caught by the tests; takes some minutes.
 mutants: deps-check

@@ -82,7 +82,8 @@ static char *source_of(const struct cli *cli)
 static int install_file(const struct cli *cli, const char *from, const char *to)
 {
     const struct host_ops *host = cli->host;
-    uint32_t error = host->file_copy(host->context, from, to);
+    const bool in_place = term_same_file(from, to);
+    uint32_t error = in_place ? HOST_OK : host->file_copy(host->context, from, to);
     if (error != HOST_OK) {
         char what[600];
         (void)snprintf(what, sizeof(what), "copy '%.250s' to '%.250s'", from, to);
@@ -90,7 +91,8 @@ static int install_file(const struct cli *cli, const char *from, const char *to)
     }
     error = host->service_create(host->context, to);
     if (error != HOST_OK) {
-        (void)host->file_delete(host->context, to);
+        if (!in_place)
+            (void)host->file_delete(host->context, to);
         return refuse(cli, ADVICE_INSTALL, error, "install the driver");
     }
     cli_note(cli, "installed as '%s'; 'kda driver start' starts it", to);
@@ -186,19 +188,44 @@ static int run_stop(struct cli *cli)
     return stop(cli);
 }
 
+/* `part` in lower case; ASCII case of the text ignored. */
+static bool contains(const char *text, const char *part)
+{
+    for (; *text; text++) {
+        size_t i = 0;
+        while (part[i] && (text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]) == part[i])
+            i++;
+        if (!part[i])
+            return true;
+    }
+    return false;
+}
+
+/* False: another tool has to remove it, which is said. */
+static bool may_remove(const struct host_service *service)
+{
+    if (!service->kernel_driver) {
+        cli_error("the service named %s is no driver: it is left alone", control_service);
+        return false;
+    }
+    if (!service->image || !contains(service->image, "driverstore"))
+        return true;
+    cli_error("the driver was installed by its .inf, and is removed by: pnputil /delete-driver "
+              "NAME.inf /uninstall (pnputil /enum-drivers tells NAME)");
+    return false;
+}
+
 static int run_remove(struct cli *cli)
 {
     const struct host_ops *host = cli->host;
     struct host_service service;
     uint32_t error = driver_query(cli, &service);
-    bool ours = service.kernel_driver;
+    const bool may = error == HOST_OK && may_remove(&service);
     free(service.image);
     if (error != HOST_OK)
         return refuse(cli, ADVICE_REMOVE, error, "remove the driver");
-    if (!ours) {
-        cli_error("the service named %s is no driver: it is left alone", control_service);
+    if (!may)
         return CLI_INPUT;
-    }
     int code = service.state == HOST_STOPPED ? CLI_DONE : stop(cli);
     if (code != CLI_DONE)
         return code;

@@ -14,7 +14,7 @@ bool term_is_terminal(FILE *file);
 unsigned term_width(FILE *file); /* columns; 80 where the terminal does not say */
 /* As fwrite; what goes to a console arrives there as whole characters. */
 size_t term_write(FILE *file, const char *bytes, size_t size);
-double term_seconds(void);       /* monotonic */
+double term_seconds(void); /* monotonic */
 void term_sleep_ms(unsigned milliseconds);
 uint64_t term_peak_kib(void); /* most memory this process ever held */
 unsigned term_process_id(void);

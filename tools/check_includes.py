@@ -29,6 +29,8 @@ C_LIBRARY = {"assert.h", "ctype.h", "inttypes.h", "limits.h", "stdarg.h", "stdbo
              "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h"}
 # Files that may talk to the operating system, and why.
 OS_FILES = {"lib/base/file_posix.c": "files", "lib/base/file_win.c": "files",
+            "lib/symbols/http_win.c": "HTTP", "lib/symbols/cab_win.c": "cabinets",
+            "lib/base/dll_win.c": "DLLs",
             "cli/term_posix.c": "terminal, signals", "cli/term_win.c": "terminal, interruption",
             "cli/win_text.c": "UTF-16, words for errors", "cli/win_text.h": "wchar_t",
             "cli/win_host.h": "handles", "cli/win_host.c": "files, interruption",

@@ -69,6 +69,13 @@ void kda_file_close(struct kda_file *file)
     kda_free(file);
 }
 
+enum kda_status kda_file_measure(struct kda_file *file, struct kda_error *err)
+{
+    if (file->handle == KDA_NO_HANDLE)
+        return KDA_OK;
+    return kda_os_measure(file->handle, file->name, &file->size, err);
+}
+
 uint64_t kda_file_size(const struct kda_file *file)
 {
     return file->size;

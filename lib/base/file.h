@@ -45,7 +45,9 @@ KDA_MUST_CHECK enum kda_status kda_file_open_memory(const void *bytes, size_t si
 
 void kda_file_close(struct kda_file *file); /* NULL is allowed */
 
-uint64_t kda_file_size(const struct kda_file *file); /* size when opened, bytes */
+uint64_t kda_file_size(const struct kda_file *file); /* size when opened or measured, bytes */
+/* Takes the size of a file that may have grown, whatever stands at its path by now. */
+KDA_MUST_CHECK enum kda_status kda_file_measure(struct kda_file *file, struct kda_error *err);
 uint64_t kda_file_time(const struct kda_file *file); /* last change, FILETIME; 0 = not known */
 const char *kda_file_name(const struct kda_file *file);
 bool kda_file_is_memory(const struct kda_file *file);

@@ -24,6 +24,10 @@ KDA_MUST_CHECK enum kda_status kda_os_open(const char *path, struct kda_opened *
                                            struct kda_error *err);
 void kda_os_close(intptr_t handle);
 
+/* The size by now; that of a disk stays as it was. */
+KDA_MUST_CHECK enum kda_status kda_os_measure(intptr_t handle, const char *name, uint64_t *size,
+                                              struct kda_error *err);
+
 /* Reads all `size` bytes, which are inside the file as it was when opened. `name` is for errors. */
 KDA_MUST_CHECK enum kda_status kda_os_read(intptr_t handle, const char *name, uint64_t off,
                                            void *buf, size_t size, struct kda_error *err);

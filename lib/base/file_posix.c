@@ -69,6 +69,17 @@ void kda_os_close(intptr_t handle)
     (void)close((int)handle);
 }
 
+enum kda_status kda_os_measure(intptr_t handle, const char *name, uint64_t *size,
+                               struct kda_error *err)
+{
+    struct stat st;
+    if (kda_fault() || fstat((int)handle, &st) != 0)
+        return kda_fail(err, KDA_IO, "file", "cannot examine \"%s\": %s", name, strerror(errno));
+    if (S_ISREG(st.st_mode))
+        *size = (uint64_t)st.st_size;
+    return KDA_OK;
+}
+
 enum kda_status kda_os_read(intptr_t handle, const char *name, uint64_t off, void *buf, size_t size,
                             struct kda_error *err)
 {

@@ -184,6 +184,18 @@ void kda_os_close(intptr_t handle)
     (void)CloseHandle((HANDLE)handle);
 }
 
+enum kda_status kda_os_measure(intptr_t handle, const char *name, uint64_t *size,
+                               struct kda_error *err)
+{
+    struct reason reason;
+    LARGE_INTEGER now;
+    if (kda_fault() || !GetFileSizeEx((HANDLE)handle, &now))
+        return kda_fail(err, KDA_IO, "file", "cannot examine \"%s\": %s", name,
+                        last_words(&reason));
+    *size = (uint64_t)now.QuadPart;
+    return KDA_OK;
+}
+
 enum kda_status kda_os_read(intptr_t handle, const char *name, uint64_t off, void *buf, size_t size,
                             struct kda_error *err)
 {

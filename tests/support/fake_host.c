@@ -6,10 +6,18 @@
 
 #include "kda_ioctl.h"
 
+static uint32_t give_path(char **path, const char *text)
+{
+    *path = malloc(strlen(text) + 1);
+    if (!*path)
+        return HOST_NO_MEMORY;
+    memcpy(*path, text, strlen(text) + 1);
+    return HOST_OK;
+}
+
 static uint32_t service_query(void *context, struct host_service *service)
 {
     struct fake_host *fake = context;
-    static const char image[] = "\\SystemRoot\\System32\\drivers\\kdamonitor.sys";
     if (fake->query_error)
         return fake->query_error;
     if (!fake->installed)
@@ -20,10 +28,7 @@ static uint32_t service_query(void *context, struct host_service *service)
                                                                                   : HOST_STOPPED;
     service->kernel_driver = fake->kernel_driver;
     service->start = 3;
-    service->image = malloc(sizeof(image));
-    if (service->image)
-        memcpy(service->image, image, sizeof(image));
-    return HOST_OK;
+    return give_path(&service->image, fake->image);
 }
 
 static uint32_t service_create(void *context, const char *image)
@@ -68,15 +73,6 @@ static uint32_t service_delete(void *context)
     if (fake->delete_error)
         return fake->delete_error;
     fake->installed = false;
-    return HOST_OK;
-}
-
-static uint32_t give_path(char **path, const char *text)
-{
-    *path = malloc(strlen(text) + 1);
-    if (!*path)
-        return HOST_NO_MEMORY;
-    memcpy(*path, text, strlen(text) + 1);
     return HOST_OK;
 }
 
@@ -351,6 +347,7 @@ void fake_host_init(struct fake_host *fake)
         .dump_end = dump_end,
         .error_text = error_text,
     };
+    fake->image = "\\SystemRoot\\System32\\drivers\\kdamonitor.sys";
     fake->protocol = KDA_CONTROL_VERSION;
     fake->schema = KDA_SCHEMA_VERSION;
     fake->writing = 1;

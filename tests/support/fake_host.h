@@ -11,6 +11,7 @@ struct fake_host {
 
     /* The service; `pending`: queries that see it on its way after a start or stop. */
     bool installed, kernel_driver;
+    const char *image;
     enum host_state state;
     int pending;
     uint32_t query_error, create_error, start_error, stop_error, delete_error;

@@ -238,8 +238,13 @@ static void test_stop_and_remove(void **state)
     assert_string_equal(fake.deleted, "C:\\Windows\\System32\\drivers\\kdamonitor.sys");
     assert_int_equal(RUN("driver", "remove"), CLI_INPUT);
     installed(HOST_STOPPED);
+    fake.image = "\\SystemRoot\\System32\\DriverStore\\FileRepository\\kdamonitor.inf_1\\k.sys";
+    assert_int_equal(RUN("driver", "remove"), CLI_INPUT);
+    says("pnputil");
+    assert_true(fake.installed);
     fake.kernel_driver = false;
     assert_int_equal(RUN("driver", "remove"), CLI_INPUT);
+    says("is no driver");
     assert_true(fake.installed);
 }
 

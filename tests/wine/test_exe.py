@@ -1,10 +1,13 @@
 """kda.exe: the same bytes as the tool of this system, whatever the names of the files are."""
+import glob
 import json
 import os
 import shutil
+import subprocess
 import unittest
 
 import common
+import test_profiles
 import wine_host
 
 EXE = os.path.join(wine_host.WINDOWS, "kda.exe")
@@ -64,6 +67,19 @@ class SameBytes(unittest.TestCase):
 def drop_built_in(text):
     return "\n".join(line for line in text.splitlines() if not line.startswith("Built in")
                      and '"row":"info"' not in line and '"built_in"' not in line)
+
+
+class Imports(unittest.TestCase):
+    # What Windows takes from its own folder whatever lies beside the program (KnownDLLs).
+    KNOWN = {"advapi32.dll", "kernel32.dll", "msvcrt.dll", "shell32.dll", "shlwapi.dll"}
+
+    def test_nothing_beside_the_program_is_loaded(self):
+        objdump = common.need_tool("x86_64-w64-mingw32-objdump")
+        text = subprocess.run([objdump, "-p", EXE], check=True, stdout=subprocess.PIPE,
+                              text=True).stdout
+        names = {line.split()[2].lower() for line in text.splitlines() if "DLL Name:" in line}
+        self.assertIn("kernel32.dll", names)
+        self.assertLessEqual(names, self.KNOWN)
 
 
 class Names(unittest.TestCase):
@@ -140,22 +156,85 @@ class Names(unittest.TestCase):
 
 
 class Symbols(unittest.TestCase):
-    def test_what_is_not_in_this_build(self):
-        result = exe("formats")
-        self.assertEqual(result.returncode, 0)
-        image = common.forge("win11", "wine-win11.raw")
-        result = exe("info", "--symbols", "none", image)
-        self.assertEqual(result.returncode, common.kda("info", "--symbols", "none",
-                                                       image).returncode)
+    """A kernel that the built-in table does not know, and its PDB."""
 
-    def test_own_profile_is_kept_where_windows_keeps_caches(self):
-        pdb = common.need_data("pdb")
-        files = sorted(f for f in os.listdir(pdb) if f.endswith(".pdb"))
-        self.assertTrue(files)
-        path = wine_host.windows_path(os.path.join(pdb, files[0]))
-        here, there = common.kda("symbols", "add", os.path.join(pdb, files[0])), exe(
-            "symbols", "add", path)
-        self.assertEqual(there.returncode, here.returncode, there.stderr)
+    @classmethod
+    def setUpClass(cls):
+        cls.known, row = test_profiles.builtin_row(test_profiles.VERSION)
+        cls.guid = test_profiles.bytes_of(row["pdb_guid"])
+        if not glob.glob(os.path.join(common.BIN, "ntfake-*")):
+            subprocess.run([os.path.join(common.BIN, "test_ntfake")], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+        made = sorted(glob.glob(os.path.join(common.BIN, "ntfake-10.0.22000*", "ntkrnlmp.pdb")))
+        pdb = next((p for p in made if cls.guid in test_profiles.read(p)), None)
+        if not pdb:
+            raise unittest.SkipTest("needs a PDB of %s from test_ntfake" % test_profiles.VERSION)
+        cls.folder = common.work("wine-symbols")
+        shutil.rmtree(cls.folder, ignore_errors=True)
+        os.makedirs(cls.folder)
+        cls.image, cls.pdb = (os.path.join(cls.folder, n) for n in ("alien.raw", "ntkrnlmp.pdb"))
+        for source, target in ((cls.known, cls.image), (pdb, cls.pdb)):
+            with open(target, "wb") as f:
+                f.write(test_profiles.read(source).replace(cls.guid, test_profiles.ALIEN))
+        cls.expected = common.kda("sessions", cls.known, "-f", "jsonl").stdout
+
+    @staticmethod
+    def profiles():
+        return glob.glob(os.path.join(wine_host.PREFIX, "drive_c/users/*/AppData/Local/kda/**/*.*"),
+                         recursive=True)
+
+    def setUp(self):
+        for path in self.profiles():
+            os.remove(path)
+
+    def test_pdb_and_the_profile_it_leaves(self):
+        result = exe("info", "-f", "jsonl", self.image)
+        self.assertEqual(json.loads(result.stdout)["symbol_source"], "fitted")
+        result = exe("symbols", "add", wine_host.windows_path(self.pdb), self.image)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        kept = self.profiles()
+        self.assertEqual([os.path.basename(p) for p in kept],
+                         ["ntkrnlmp.pdb-%s1.kdaprof" % test_profiles.text_of(test_profiles.ALIEN)])
+        result = exe("sessions", self.image, "-f", "jsonl")
+        self.assertEqual((result.returncode, result.stdout), (0, self.expected))
+        result = exe("info", "-f", "jsonl", self.image)
+        self.assertEqual(json.loads(result.stdout)["symbol_source"], "cache")
+        # The same bytes as the one that the tool of this system keeps.
+        cache = os.path.join(self.folder, "cache")
+        here = common.kda("symbols", "add", self.pdb, self.image, env={"XDG_CACHE_HOME": cache})
+        self.assertEqual(here.returncode, 0, here.stderr)
+        self.assertEqual(test_profiles.read(kept[0]), test_profiles.read(
+            os.path.join(cache, "kda/profiles", os.path.basename(kept[0]))))
+        listed = common.rows(exe("symbols", "list", "-f", "jsonl"), "profile")
+        self.assertEqual([row["source"] for row in listed], ["built-in", "pdb"])
+
+    def test_named_pdb(self):
+        folder = wine_host.windows_path(self.folder)
+        for path in (wine_host.windows_path(self.pdb), folder, folder + "\\", "srv*" + folder):
+            with self.subTest(path=path):
+                result = exe("sessions", self.image, "-f", "jsonl", "--symbols", path)
+                if path.startswith("srv*"):  # no store: nothing is found there
+                    self.assertEqual(result.returncode, common.kda(
+                        "sessions", self.image, "-f", "jsonl", "--symbols",
+                        "srv*" + self.folder).returncode)
+                    continue
+                self.assertEqual((result.returncode, result.stdout), (0, self.expected),
+                                 result.stderr)
+        # By the environment, in the user's own characters.
+        ours = os.path.join(self.folder, "Symbole-Ä日")
+        os.makedirs(ours, exist_ok=True)
+        shutil.copy(self.pdb, ours)
+        result = exe("sessions", self.image, "-f", "jsonl",
+                     env={"KDA_SYMBOLS": wine_host.windows_path(ours)})
+        self.assertEqual((result.returncode, result.stdout), (0, self.expected), result.stderr)
+
+    def test_what_is_not_in_this_build(self):
+        isf = os.path.join(self.folder, "x.json")
+        with open(isf, "w") as f:
+            f.write("{}")
+        result = exe("sessions", self.image, "--symbols", isf)
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("without", result.stderr)
 
 
 class NoDriver(unittest.TestCase):
