@@ -23,6 +23,7 @@ FAULTS = ("Unhandled", "unimplemented function", "page fault", "stack overflow",
 VERSION, STATUS, KINDS, FLUSH = 0x226000, 0x226004, 0x22A008, 0x22A00C
 INJECT = 0x22E000
 LEDGER = ("blocks", "objects", "names", "routines", "callouts", "engines", "wrong tags")
+STATUS_BYTES = 72 + 4 * 8 * 64
 READ_WRITE, READ = 0xC0000000, 0x80000000
 STOPPED, RUNNING = 1, 4
 

@@ -11,11 +11,10 @@ import unittest
 
 import common
 import machine
-from machine import (FLUSH, KINDS, READ, READ_WRITE, RUNNING, STATUS, STOPPED, VERSION, Machine,
-                     status_of)
+from machine import (FLUSH, KINDS, READ, READ_WRITE, RUNNING, STATUS, STATUS_BYTES, STOPPED,
+                     VERSION, Machine, status_of)
 
 DEVICE = "\\\\.\\KDAMonitor"
-STATUS_BYTES = 72 + 4 * 8 * 64
 CYCLES = 50
 
 

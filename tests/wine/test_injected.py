@@ -97,11 +97,19 @@ class Storms(Injected):
         for text in texts:
             self.assertIn(text, whole)
 
+    def written(self):
+        """Lines of this log so far."""
+        return machine.status_of(self.client.data("ioctl", 1, machine.STATUS,
+                                                  machine.STATUS_BYTES))["next_id"]
+
     def test_stop_in_the_storm(self):
         """Callbacks come while the sensors stop: all that were taken are accounted for."""
         for i in range(5):
             self.machine.start()
+            self.client.expect("open", 1, "\\\\.\\KDAMonitor", READ_WRITE)
             self.machine.order("begin %d 0 %d" % (THREADS, 1))
+            self.machine.wait_for(lambda: self.written() > 1000 * (i + 1))
+            self.client.expect("close", 1)
             self.machine.stop()
             fired, _, kept = (int(n) for n in self.machine.order("end").split())
             self.assertEqual(self.machine.ledger(), NOTHING)
@@ -110,6 +118,9 @@ class Storms(Injected):
             numbers = sorted(injected.by_number(lines))
             self.assertEqual(injected.differences(lines, numbers, whole=False), [])
             written = sum(len(found) for found in injected.by_number(lines).values())
+            self.assertGreater(written, 0)
+            # Of each thread at most one operation was announced and not reported.
+            self.assertLessEqual(sum(map(injected.unfinished, lines)), THREADS)
             lost = sum(lines[-1]["lost"].values())
             # A callback that found its sensor stopping is not offered.
             self.assertLessEqual(written + lost, fired)
