@@ -22,6 +22,8 @@
 #include "kda/report.h"
 #include "kda/symbols.h"
 
+#include "host.h"
+
 /* How a run ends; cli_exit_codes says it in words. */
 enum cli_exit {
     CLI_DONE = 0,
@@ -46,8 +48,10 @@ extern const size_t cli_exit_code_count;
 struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
     const char *kind, *pid, *image, *since, *until, *provider, *manifest;
+    const char *dump;
     uint64_t dtb, limit, tolerance;
     bool exit_code, all, download, follow, raw, free, quiet, verbose, no_color, help, version;
+    bool live, hypervisor, user_pages, keep, force;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -67,6 +71,9 @@ enum {
     CLI_GROUP_TRACE = 512,    /* commands that decode trace records */
     CLI_GROUP_MEMORY = 1024,  /* commands that take events from trace buffers */
     CLI_GROUP_COMPARE = 2048, /* commands that compare */
+    CLI_GROUP_FORMAT = 8192,  /* commands that print, and leave nothing out by its text */
+    CLI_GROUP_LIVE = 16384,   /* commands that may take a dump first */
+    CLI_GROUP_DUMP = 32768,   /* commands that take one */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -125,6 +132,7 @@ struct cli {
     void *tap_context;
     struct cli_options options;
     const struct cli_command *command;
+    const struct host_ops *host; /* NULL: not Windows */
     struct kda_image *image;
     struct kda_kernel *kernel;
     struct kda_etw *etw;
@@ -177,6 +185,8 @@ bool cli_same_text(const char *a, const char *b); /* ASCII case ignored */
 void cli_error(const char *fmt, ...) KDA_PRINTF(1, 2);
 /* Same, unless -q. */
 void cli_note(const struct cli *cli, const char *fmt, ...) KDA_PRINTF(2, 3);
+/* Says that `command` is for Windows and what it does there; returns CLI_USAGE. */
+int cli_needs_windows(const char *command, const char *does);
 /* The error of the library, with the place it is about. */
 void cli_error_of(const struct kda_error *err);
 
@@ -185,6 +195,9 @@ bool cli_output_open(struct cli_output *output, const char *path);
 bool cli_output_write(void *output, const char *bytes, size_t size);
 /* Ends the output; `keep` false throws the temporary file away. False if a write failed. */
 bool cli_output_close(struct cli_output *output, bool keep);
+/* After printing to standard output: CLI_INTERNAL if any of it failed, also what went out before.
+ */
+int cli_end_printing(void);
 
 /* ---- progress.c ---- */
 void cli_progress_begin(struct cli *cli, const char *phase);
@@ -259,8 +272,16 @@ bool cli_is_trace_file(const char *path);
 int cli_run_verify(struct cli *cli);
 int cli_run_compare(struct cli *cli);
 int cli_run_etl(struct cli *cli);
+int cli_run_driver(struct cli *cli);
+int cli_run_watch(struct cli *cli);
+int cli_run_live_dump(struct cli *cli);
+
+/* kda map --live: takes the dump and makes it the image of the run. */
+int cli_take_live_image(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */
 int cli_main(int argc, char **argv);
+/* Same on another host than this system's. */
+int cli_main_on(const struct host_ops *host, int argc, char **argv);
 
 #endif

@@ -32,10 +32,12 @@ const struct cli_command cli_commands[] = {
     {"processes", "IMAGE", "processes of the image",
      NULL,
      IMAGE | CLI_GROUP_SILO, 1, 1, cli_run_processes},
-    {"map", "IMAGE", "all of it joined: session by session, who listens and who speaks",
+    {"map", "IMAGE|--live", "all of it joined: session by session, who listens and who speaks",
      "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
-     "info, sessions, consumers, providers, processes and gaps.",
-     ETW | CLI_GROUP_ALL, 1, 1, cli_run_map},
+     "info, sessions, consumers, providers, processes and gaps.\n"
+     "kda map --live --dump FILE takes a live dump of this machine first (kda live-dump, on\n"
+     "Windows) and keeps it.",
+     ETW | CLI_GROUP_ALL | CLI_GROUP_LIVE | CLI_GROUP_DUMP, 0, 1, cli_run_map},
     {"symbols", "[VERB] [IMAGE]", "which symbols the kernel needs, and profiles of one's own",
      "kda symbols IMAGE              what the kernel needs and where it was found\n"
      "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR), from servers of\n"
@@ -74,6 +76,25 @@ const struct cli_command cli_commands[] = {
      "Exit code 4: a part of a file is damaged, or compressed in a way that is not read; info\n"
      "lists each place, and the rest was read.",
      CLI_GROUP_OUTPUT, 2, CLI_MANY, cli_run_etl},
+    {"driver", "VERB ...", "the sensor on this machine: install, start, stop, settings (Windows)",
+     "kda driver install [FILE]     FILE, or kdamonitor.sys beside this program, becomes a driver\n"
+     "                              that is started on demand\n"
+     "kda driver start|stop|remove  remove stops it first, and leaves the logs\n"
+     "kda driver status             exit code 0: it runs and its lines reach the disk; 3: it does\n"
+     "                              not run; 4: it runs and has lost events\n"
+     "kda driver set KIND on|off    kinds that are recorded, at once and after the next start\n"
+     "kda driver filter list|add RULE|remove NUMBER\n"
+     "                              rules, in force at the next start; a new one comes first:\n"
+     "                              exclude kind=registry.* image=\\System32\\svchost.exe",
+     CLI_GROUP_FORMAT, 1, CLI_MANY, cli_run_driver},
+    {"watch", "", "events of the sensor as they happen, until Ctrl-C (Windows)",
+     "Events that this reader was too slow for, and events that the sensor lost, appear as lines\n"
+     "of kind sensor.loss whatever is picked; the exit code is then 4.",
+     CLI_GROUP_FORMAT | CLI_GROUP_EVENTS, 0, 0, cli_run_watch},
+    {"live-dump", "FILE", "a dump of the kernel memory of this machine (Windows)",
+     "Made by Windows itself, without a driver; needs an elevated prompt. FILE must not exist.\n"
+     "Ctrl-C cancels it.",
+     CLI_GROUP_DUMP, 1, 1, cli_run_live_dump},
     {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
      NULL,
      CLI_GROUP_OUTPUT, 0, 0, cli_run_formats},
@@ -91,7 +112,8 @@ const struct cli_exit_code cli_exit_codes[] = {
     {CLI_FINDINGS, "1", "kda verify: the account of the log does not hold"},
     {CLI_USAGE, "2", "the command line is wrong"},
     {CLI_INPUT, "3",
-     "the file cannot be opened, its format is not supported, or it holds no Windows kernel"},
+     "the file cannot be opened, its format is not supported, or it holds no Windows kernel; the "
+     "driver is not there or refuses"},
     {CLI_INCOMPLETE, "4",
      "done but incomplete: memory is missing in the image, or a part of the log or trace; gaps "
      "are listed"},

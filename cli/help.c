@@ -65,7 +65,7 @@ int cli_run_help(struct cli *cli)
             return cli_unknown_command(cli->options.positional[0]);
     }
     cli_help(stdout, command);
-    return fflush(stdout) == 0 ? CLI_DONE : CLI_INTERNAL;
+    return cli_end_printing();
 }
 
 static void put_bash(FILE *to)
@@ -142,5 +142,5 @@ int cli_run_completions(struct cli *cli)
         cli_error("no completions for '%s'; there are some for bash and zsh", shell);
         return CLI_USAGE;
     }
-    return fflush(stdout) == 0 ? CLI_DONE : CLI_INTERNAL;
+    return cli_end_printing();
 }

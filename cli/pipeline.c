@@ -73,8 +73,8 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
         .symbols =
             {
                 .path = cli->fetched ? cli->fetched : cli->options.symbols,
-                .nt_symbol_path = getenv("_NT_SYMBOL_PATH"),
-                .kda_symbols = getenv("KDA_SYMBOLS"),
+                .nt_symbol_path = term_variable("_NT_SYMBOL_PATH"),
+                .kda_symbols = term_variable("KDA_SYMBOLS"),
                 .keep = true,
             },
         .progress = cli_progress,
@@ -93,7 +93,7 @@ static int fetch_symbols(struct cli *cli, struct kda_error *err)
     /* A server named on the command line is the one to ask; a plain folder was only to look in. */
     const char *named = cli->options.symbols;
     struct kda_download_options options = {
-        .symbol_path = named && strchr(named, '*') ? named : getenv("_NT_SYMBOL_PATH"),
+        .symbol_path = named && strchr(named, '*') ? named : term_variable("_NT_SYMBOL_PATH"),
         .cache = cli->options.cache,
         .progress = cli_progress,
         .context = &cli->progress,
@@ -260,7 +260,7 @@ int cli_open_report(struct cli *cli)
     if (code != CLI_DONE)
         return code;
     bool terminal = cli->output.file == stdout && term_is_terminal(stdout);
-    const char *no_color = getenv("NO_COLOR");
+    const char *no_color = term_variable("NO_COLOR");
     struct kda_report_options options = {
         .format = o->format,
         .image = cli->image ? o->positional[0] : NULL,

@@ -12,6 +12,7 @@
 #include "kda_event.h"
 #include "kda_ioctl.h"
 #include "kda_jsonl.h"
+#include "kda_settings.h"
 
 #define KDA_VERSION_MAJOR 0
 #define KDA_VERSION_MINOR 1
@@ -37,7 +38,7 @@
 /* --- settings (settings.c) ---------------------------------------------------------------------
  */
 
-#define KDA_MAX_RULES 64u
+#define KDA_MAX_RULES KDA_SETTINGS_MAX_RULES
 #define KDA_MAX_RATES 16u
 #define KDA_MAX_PREFIXES 32u
 #define KDA_MAX_REJECTED 16u

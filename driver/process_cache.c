@@ -24,7 +24,7 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static KDA_PROCESS_BUCKET *KdapBucketOf(ULON
     return &KdapBuckets[(pid >> 2) & (KDA_PROCESS_BUCKETS - 1)];
 }
 
-_Use_decl_annotations_ NTSTATUS KdaProcessCacheStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaProcessCacheStart(KDA_DRIVER *driver)
 {
     SIZE_T bytes = KDA_PROCESS_BUCKETS * sizeof(KDA_PROCESS_BUCKET);
 

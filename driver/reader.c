@@ -313,7 +313,7 @@ _IRQL_requires_max_(APC_LEVEL) static VOID KdapFree(VOID)
     KdapReaders = NULL;
 }
 
-_Use_decl_annotations_ NTSTATUS KdaReadersStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaReadersStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 

@@ -489,10 +489,11 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTick(VOID)
 /* --- start and stop -------------------------------------------------------------------------- */
 
 /* TRUE: none is left. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapUnregister(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static BOOLEAN KdapUnregister(VOID)
 {
     BOOLEAN none = TRUE;
 
+    PAGED_CODE();
     for (ULONG i = 0; i < KDA_CALLOUTS; i++) {
         if (KdapSensor.Ids[i] == 0)
             continue;
@@ -505,10 +506,11 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapUnregister(VOID)
 }
 
 /* All that are busy are waited for together: the wait has one end, however many there are. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnregisterAll(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapUnregisterAll(KDA_DRIVER *driver)
 {
     LARGE_INTEGER wait;
 
+    PAGED_CODE();
     wait.QuadPart = -(LONGLONG)KDA_BUSY_WAIT_MS * KDA_100NS_PER_MS;
     for (ULONG tries = 0; tries < KDA_BUSY_TRIES; tries++) {
         if (KdapUnregister())
@@ -520,7 +522,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnregisterAll(KDA_DRIVER *dri
     ObReferenceObject(driver->DriverObject);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
 {
     FWPS_CALLOUT1 callout;
     NTSTATUS status = STATUS_SUCCESS;
@@ -537,7 +539,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegisterAll(KDA_DRIVER *d
     return status;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     if (KdapSensor.Changes != NULL)
@@ -555,7 +557,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
     KdapSensor.Seen = NULL;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 

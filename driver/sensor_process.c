@@ -445,7 +445,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     ObDereferenceObject(process);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapReadList(PVOID *list, ULONG *bytes)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
+    KdapReadList(PVOID *list, ULONG *bytes)
 {
     ULONG size = KDA_LIST_FIRST_BYTES;
     NTSTATUS status;
@@ -469,7 +470,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapReadList(PVOID *list, ULO
     }
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRundown(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapRundown(VOID)
 {
     ULONG bytes, at = 0;
     NTSTATUS status;
@@ -500,14 +501,14 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegister(KDA_DRIVER *driv
     return PsSetCreateProcessNotifyRoutineEx(KdapNotify, remove);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     KdapRegister(driver, TRUE);
     ExWaitForRundownProtectionRelease(&KdapSensor.Running);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 

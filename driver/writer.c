@@ -412,7 +412,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFree(KDA_WRITER *writer)
     ExFreePoolWithTag(writer, KDA_TAG_WRITER);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapPrepare(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapPrepare(KDA_WRITER *writer)
 {
     SIZE_T bytes = KDA_BATCH_BYTES + KDA_JSONL_MAX(KDA_EVENT_MAX_BYTES);
     ULONGLONG now = KdaMilliseconds();
@@ -435,8 +435,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapPrepare(KDA_WRITER *write
     return KdaLogFileInit(&writer->File, writer->Clock.utc);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapJoin(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapJoin(KDA_WRITER *writer)
 {
+    PAGED_CODE();
     InterlockedExchange(&writer->Stop, 1);
     KdaMonEventQueueWake();
     KeWaitForSingleObject(writer->Thread, Executive, KernelMode, FALSE, NULL);
@@ -445,7 +446,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapJoin(KDA_WRITER *writer)
 
 /* The thread is waited for through its object. Where that cannot be had at once the thread is told
  * to end, and it is had later: the driver must not go away under a running thread. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSpawn(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapSpawn(KDA_WRITER *writer)
 {
     OBJECT_ATTRIBUTES attributes;
     LARGE_INTEGER wait;
@@ -471,7 +472,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSpawn(KDA_WRITER *writer)
     return first;
 }
 
-_Use_decl_annotations_ NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
 {
     KDA_WRITER *writer;
     NTSTATUS status;
@@ -494,7 +495,7 @@ _Use_decl_annotations_ NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
     return status;
 }
 
-_Use_decl_annotations_ VOID KdaWriterStop(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_PAGED VOID KdaWriterStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);

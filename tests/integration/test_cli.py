@@ -11,6 +11,21 @@ from common import KDA, WORK, forge, kda, need_data, rows, work
 ADVICE = "this is a triage dump (DumpType 4): it holds no tracing memory"
 
 
+class NeedsWindows(unittest.TestCase):
+    def test_commands_for_windows_say_so(self):
+        for args in (["driver", "status"], ["driver", "install", "x.sys"], ["watch"],
+                     ["live-dump", work("never.dmp")], ["map", "--live"],
+                     ["map", "--live", "--dump", work("never.dmp")]):
+            result = kda(*args)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), args)
+            self.assertIn("needs Windows", result.stderr)
+        self.assertFalse(os.path.exists(work("never.dmp")))
+        text = kda("completions", "bash").stdout
+        for name in ("driver", "watch", "live-dump"):
+            self.assertIn("        %s) " % name, text)
+            self.assertIn("  %s " % name, kda("--help").stdout)
+
+
 class Usage(unittest.TestCase):
     def usage(self, *args, says):
         result = kda(*args)
@@ -55,10 +70,12 @@ class Usage(unittest.TestCase):
         self.usage("help", "sesions", says="unknown command 'sesions'; did you mean 'sessions'?")
         self.usage("help", "xyzzy", says="unknown command 'xyzzy'; see 'kda --help'")
         self.usage("help", "map", "sessions", says="too many arguments")
-        with open("/dev/full", "w") as full:
-            result = subprocess.run([KDA, "help"], stdin=subprocess.DEVNULL, stdout=full,
-                                    stderr=subprocess.PIPE)
-            self.assertEqual(result.returncode, 6)
+        # More than a buffer, so that the end of it alone does not tell; less than one.
+        for args in (["help"], ["--help"], ["help", "info"], ["completions", "zsh"], ["--version"]):
+            with open("/dev/full", "w") as full:
+                result = subprocess.run([KDA] + args, stdin=subprocess.DEVNULL, stdout=full,
+                                        stderr=subprocess.PIPE)
+                self.assertEqual(result.returncode, 6, args)
 
     def test_formats_lists_every_table(self):
         result = kda("formats")

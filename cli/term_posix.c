@@ -30,6 +30,11 @@ unsigned term_width(FILE *file)
     return 80;
 }
 
+size_t term_write(FILE *file, const char *bytes, size_t size)
+{
+    return fwrite(bytes, 1, size, file);
+}
+
 double term_seconds(void)
 {
     struct timespec now;
@@ -73,7 +78,7 @@ bool term_error_exists(int error)
     return error == EEXIST;
 }
 
-void term_hold_standard_files(void)
+static void hold_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF &&
@@ -81,9 +86,21 @@ void term_hold_standard_files(void)
             return;
 }
 
-void term_ignore_broken_pipe(void)
+void term_begin(void)
 {
+    hold_standard_files();
     (void)signal(SIGPIPE, SIG_IGN);
+}
+
+void term_arguments(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+}
+
+const char *term_variable(const char *name)
+{
+    return getenv(name);
 }
 
 bool term_is_broken_pipe(int error)
@@ -119,6 +136,21 @@ void term_take_mode(FILE *file, const char *from)
     struct stat info;
     if (stat(from, &info) == 0)
         (void)fchmod(fileno(file), info.st_mode & 07777);
+}
+
+FILE *term_create(const char *path)
+{
+    return fopen(path, "wbx");
+}
+
+FILE *term_open_to_write(const char *path)
+{
+    return fopen(path, "wb");
+}
+
+void term_remove(const char *path)
+{
+    (void)unlink(path);
 }
 
 bool term_rename(const char *from, const char *to)
