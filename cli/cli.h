@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "kda/audit.h"
 #include "kda/error.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
@@ -43,8 +44,9 @@ extern const size_t cli_exit_code_count;
 struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
     const char *kind, *pid, *image, *since, *until;
-    uint64_t dtb, limit;
-    bool all, download, follow, quiet, verbose, no_color, help, version;
+    const char *min_severity, *baseline, *expect;
+    uint64_t dtb, limit, lost;
+    bool exit_code, all, download, follow, quiet, verbose, no_color, help, version;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -60,6 +62,7 @@ enum {
     CLI_GROUP_ALL = 32,
     CLI_GROUP_FETCH = 64,
     CLI_GROUP_EVENTS = 128, /* commands that pick events */
+    CLI_GROUP_AUDIT = 1024,
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -206,6 +209,8 @@ int cli_run_consumers(struct cli *cli);
 int cli_run_providers(struct cli *cli);
 int cli_run_processes(struct cli *cli);
 int cli_run_map(struct cli *cli);
+int cli_run_callbacks(struct cli *cli);
+int cli_run_audit(struct cli *cli);
 int cli_run_symbols(struct cli *cli);
 int cli_run_symbols_add(struct cli *cli);
 int cli_run_symbols_list(struct cli *cli);

@@ -32,6 +32,13 @@ const struct cli_command cli_commands[] = {
      "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
      "info, sessions, consumers, providers, processes and gaps.",
      ETW | CLI_GROUP_ALL, 1, 1, cli_run_map},
+    {"callbacks", "IMAGE", "what drivers asked the kernel to call: notify routines and others",
+     NULL,
+     IMAGE, 1, 1, cli_run_callbacks},
+    {"audit", "IMAGE", "is somebody blinding the sensors? Findings with their evidence",
+     "Every check ends as findings, as passed, or as not checked with the reason; docs/checks.md\n"
+     "describes each. text lists what was not checked with -v, the other formats always.",
+     IMAGE | CLI_GROUP_AUDIT, 1, 1, cli_run_audit},
     {"symbols", "[VERB] [IMAGE]", "which symbols the kernel needs, and profiles of one's own",
      "kda symbols IMAGE              what the kernel needs and where it was found\n"
      "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR), from servers of\n"

@@ -248,6 +248,19 @@ KDA_MUST_CHECK enum kda_status kda_processes(struct kda_kernel *kernel,
 /* By EPROCESS address, or NULL. */
 const struct kda_process *kda_process_at(struct kda_kernel *kernel, uint64_t va);
 
+/* The module named `name` ("ntdll.dll", case ignored) in the memory of a process, as its own list
+ * tells, which the process itself can change. KDA_ABSENT (no such module, or no user memory), a gap
+ * status, KDA_BAD_DATA, KDA_NO_SYMBOL (page tables or PEB not known). */
+KDA_MUST_CHECK enum kda_status kda_process_module(struct kda_kernel *kernel,
+                                                  const struct kda_process *process,
+                                                  const char *name, uint64_t *base, uint32_t *size,
+                                                  struct kda_error *err);
+/* Address of a named export of the module at `base` in that memory. Errors as above. */
+KDA_MUST_CHECK enum kda_status kda_process_export(struct kda_kernel *kernel,
+                                                  const struct kda_process *process, uint64_t base,
+                                                  const char *name, uint64_t *va,
+                                                  struct kda_error *err);
+
 /* ---- handles ---- */
 
 struct kda_handle {

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kda/audit.h"
 #include "kda/error.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
@@ -44,6 +45,10 @@ enum kda_row_kind {
     KDA_ROW_ACCOUNT,
     KDA_ROW_FINDING,
     KDA_ROW_COUNT,
+    KDA_ROW_CALLBACK,
+    KDA_ROW_AUDIT,
+    KDA_ROW_UNCHECKED,
+    KDA_ROW_CHECK,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -164,6 +169,13 @@ void kda_report_log(struct kda_report *report, const struct kda_log_verdict *ver
 void kda_report_accounts(struct kda_report *report, const struct kda_log_verdict *verdict);
 void kda_report_finding(struct kda_report *report, const struct kda_log_finding *finding);
 void kda_report_count(struct kda_report *report, const struct kda_log_count *count);
+
+/* ---- callbacks and the audit ---- */
+
+void kda_report_callback(struct kda_report *report, const struct kda_callback *callback);
+void kda_report_audit_finding(struct kda_report *report, const struct kda_audit_finding *finding);
+void kda_report_unchecked(struct kda_report *report, const struct kda_unchecked *unchecked);
+void kda_report_check_result(struct kda_report *report, const struct kda_check_result *result);
 
 /* ---- everything of a kind ---- */
 

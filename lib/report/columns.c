@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "columns_audit.h"
 #include "columns_log.h"
 
 enum {
@@ -258,6 +259,14 @@ const struct kda_columns *kda_columns_of(enum kda_row_kind kind)
         return &kda_finding_columns;
     case KDA_ROW_COUNT:
         return &kda_count_columns;
+    case KDA_ROW_CALLBACK:
+        return &kda_callback_columns;
+    case KDA_ROW_AUDIT:
+        return &kda_audit_columns;
+    case KDA_ROW_UNCHECKED:
+        return &kda_unchecked_columns;
+    case KDA_ROW_CHECK:
+        return &kda_check_columns;
     default:
         return &tables[kind];
     }

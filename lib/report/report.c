@@ -17,11 +17,15 @@ static const struct kda_report_ops *const formats[] = {
 #define FORMAT_COUNT (sizeof(formats) / sizeof(formats[0]))
 
 static const char *const kind_names[KDA_ROW_KINDS] = {
-    [KDA_ROW_INFO] = "info",         [KDA_ROW_SESSION] = "session", [KDA_ROW_CONSUMER] = "consumer",
-    [KDA_ROW_PROVIDER] = "provider", [KDA_ROW_PROCESS] = "process", [KDA_ROW_SYMBOLS] = "symbols",
-    [KDA_ROW_FORMAT] = "format",     [KDA_ROW_PROFILE] = "profile", [KDA_ROW_EVENT] = "event",
-    [KDA_ROW_LOG] = "log",           [KDA_ROW_ACCOUNT] = "account", [KDA_ROW_FINDING] = "finding",
-    [KDA_ROW_COUNT] = "count",       [KDA_ROW_GAP] = "gap",
+    [KDA_ROW_INFO] = "info",         [KDA_ROW_SESSION] = "session",
+    [KDA_ROW_CONSUMER] = "consumer", [KDA_ROW_PROVIDER] = "provider",
+    [KDA_ROW_PROCESS] = "process",   [KDA_ROW_SYMBOLS] = "symbols",
+    [KDA_ROW_FORMAT] = "format",     [KDA_ROW_PROFILE] = "profile",
+    [KDA_ROW_EVENT] = "event",       [KDA_ROW_LOG] = "log",
+    [KDA_ROW_ACCOUNT] = "account",   [KDA_ROW_FINDING] = "finding",
+    [KDA_ROW_COUNT] = "count",       [KDA_ROW_CALLBACK] = "callback",
+    [KDA_ROW_AUDIT] = "audit",       [KDA_ROW_UNCHECKED] = "unchecked",
+    [KDA_ROW_CHECK] = "check",       [KDA_ROW_GAP] = "gap",
 };
 
 const char *kda_row_kind_name(enum kda_row_kind kind)

@@ -1,0 +1,153 @@
+/*
+ * audit_process.c - checks of processes: the active list against handle tables and the CID table.
+ */
+#include "audit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool kda_audit_is_handle_gap(const struct kda_gap *gap)
+{
+    return strcmp(gap->what, "handle_table") == 0 || strcmp(gap->what, "handle_tables") == 0 ||
+           strcmp(gap->what, "object") == 0 || strcmp(gap->what, "processes") == 0 ||
+           strcmp(gap->what, "process") == 0;
+}
+
+enum kda_status kda_audit_process_unlinked(struct kda_audit *audit,
+                                           const struct kda_process *process)
+{
+    bool found = false;
+    uint64_t head = kda_symbol_va(audit->kernel, KDA_SYM_PsActiveProcessHead);
+    uint64_t link = kda_audit_member(audit, process->va, KDA_F_EPROCESS_ActiveProcessLinks);
+    if (head == 0 || link == 0)
+        return KDA_NO_SYMBOL;
+    enum kda_status status = kda_audit_on_list(audit, head, KDA_MAX_PROCESSES, link, &found);
+    return status == KDA_OK && found ? KDA_ABSENT : status;
+}
+
+static struct kda_subject subject_of(struct kda_audit *audit, const struct kda_process *process)
+{
+    struct kda_subject subject = {"process", NULL, process->va, NULL};
+    if (process->has_pid)
+        subject.name =
+            kda_audit_text(audit, "%s (%llu)", process->name, (unsigned long long)process->pid);
+    return subject;
+}
+
+static bool no_processes(struct kda_audit *audit)
+{
+    static const char *const kinds[] = {"processes", "handle_tables", "handle_table",
+                                        "cid_table", "cid_entry",     NULL};
+    if (audit->processes_status == KDA_OK) {
+        kda_audit_open_gaps(audit, "processes", kinds);
+        return false;
+    }
+    kda_audit_open(audit, NULL, "the processes of the image cannot be read");
+    return true;
+}
+
+static void witnesses(struct kda_audit *audit, const struct kda_process *process)
+{
+    static const char *const names[] = {"active list", "handle-table list", "CID table"};
+    char text[64] = "";
+    for (size_t i = 0, used = 0; i < 3; i++)
+        if (process->found_by >> i & 1u)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? ", " : "",
+                                     names[i]);
+    kda_audit_evidence(audit, "found by", process->va, text, "active list, CID table");
+    if (process->cid_va)
+        kda_audit_hex(audit, "CID entry", process->cid_va, process->va, NULL);
+    if (process->handle_table)
+        kda_audit_hex(audit, "ObjectTable",
+                      kda_audit_member(audit, process->va, KDA_F_EPROCESS_ObjectTable),
+                      process->handle_table, NULL);
+}
+
+static void check_unlinked(struct kda_audit *audit)
+{
+    if (no_processes(audit))
+        return;
+    for (size_t i = 0; i < audit->process_count; i++) {
+        const struct kda_process *process = &audit->processes[i];
+        struct kda_subject subject = subject_of(audit, process);
+        kda_audit_examined(audit);
+        if (process->found_by & KDA_FOUND_LIST)
+            continue;
+        if (!process->readable) {
+            kda_audit_open(audit, &subject, "its memory is not in the image");
+            continue;
+        }
+        if (process->exit_time_100ns)
+            continue; /* off the list before its last handle is closed */
+        enum kda_status status = kda_audit_process_unlinked(audit, process);
+        if (status != KDA_OK) {
+            kda_audit_open(audit, &subject, "the active process list cannot be read to its end");
+            continue;
+        }
+        kda_audit_finding(audit, KDA_SEVERITY_CRITICAL, &subject,
+                          "a running process that is not on the active list");
+        witnesses(audit, process);
+    }
+}
+
+static bool cid_is_whole(struct kda_audit *audit, const struct kda_subject *subject)
+{
+    const struct kda_gaps *gaps = kda_kernel_gaps(audit->kernel);
+    for (size_t i = 0; i < gaps->count; i++)
+        if (strcmp(gaps->items[i].what, "cid_table") == 0 ||
+            strcmp(gaps->items[i].what, "cid_entry") == 0 ||
+            strcmp(gaps->items[i].what, "handle_table") == 0) {
+            kda_audit_open(audit, subject, "the CID table cannot be read to its end");
+            return false;
+        }
+    return true;
+}
+
+static void check_no_cid(struct kda_audit *audit)
+{
+    bool any = false;
+    if (no_processes(audit))
+        return;
+    for (size_t i = 0; i < audit->process_count; i++)
+        any = any || (audit->processes[i].found_by & KDA_FOUND_CID);
+    if (!any) {
+        kda_audit_open(audit, NULL, "no process could be read from the CID table");
+        return;
+    }
+    for (size_t i = 0; i < audit->process_count; i++) {
+        const struct kda_process *process = &audit->processes[i];
+        struct kda_subject subject = subject_of(audit, process);
+        kda_audit_examined(audit);
+        if (process->found_by & KDA_FOUND_CID)
+            continue;
+        if (!process->readable) {
+            kda_audit_open(audit, &subject, "its memory is not in the image");
+            continue;
+        }
+        /* The idle process has none; an ended one gave its entry back. */
+        if (process->exit_time_100ns || (process->has_pid && process->pid == 0) ||
+            !cid_is_whole(audit, &subject))
+            continue;
+        kda_audit_finding(audit, KDA_SEVERITY_HIGH, &subject,
+                          "a running process without an entry in the CID table");
+        witnesses(audit, process);
+    }
+}
+
+/* clang-format off */
+const struct kda_check kda_checks_process[] = {
+    {"process.unlinked", KDA_SEVERITY_CRITICAL,
+     "a running process is not on the active list",
+     "Taking a process off PsActiveProcessHead hides it from every tool that lists processes.",
+     "process lists, the CID table",
+     "a process that was being created when the image was taken",
+     "T1014", check_unlinked},
+    {"process.no_cid", KDA_SEVERITY_HIGH,
+     "a running process has no entry in the CID table",
+     "Without the entry no program can open the process by its id.",
+     "process lists, the CID table",
+     "a process that was ending when the image was taken",
+     "T1014", check_no_cid},
+    {0},
+};
+/* clang-format on */
