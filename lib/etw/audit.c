@@ -82,6 +82,11 @@ const char *kda_audit_place(struct kda_audit *audit, uint64_t va)
 
 /* ---- what checks say ---- */
 
+static const char *name_of(struct kda_audit *audit, const struct kda_subject *subject)
+{
+    return subject->name_row ? subject->name_row(audit, subject->row, subject->of) : subject->name;
+}
+
 void kda_audit_finding(struct kda_audit *audit, enum kda_severity severity,
                        const struct kda_subject *subject, const char *fmt, ...)
 {
@@ -108,7 +113,7 @@ void kda_audit_finding(struct kda_audit *audit, enum kda_severity severity,
     finding->check = audit->now->check;
     finding->severity = severity;
     finding->object = subject->object;
-    finding->name = subject->name;
+    finding->name = name_of(audit, subject);
     finding->va = subject->va;
     finding->silo = subject->silo;
     audit->open = finding;
@@ -174,7 +179,7 @@ void kda_audit_open(struct kda_audit *audit, const struct kda_subject *subject, 
     item->check = audit->now->check;
     if (subject) {
         item->object = subject->object;
-        item->name = subject->name;
+        item->name = name_of(audit, subject);
         item->va = subject->va;
     }
     va_list args;
@@ -191,36 +196,38 @@ uint64_t kda_audit_member(const struct kda_audit *audit, uint64_t object, enum k
     return at == KDA_NONE ? 0 : object + at;
 }
 
-struct search {
-    uint64_t link_va;
-    bool found;
-};
-
 static bool on_node(void *context, uint64_t link_va, bool readable)
 {
-    struct search *search = context;
+    struct kda_audit *audit = context;
     (void)readable;
-    search->found = search->found || link_va == search->link_va;
-    return true;
+    audit->no_memory = audit->no_memory || !kda_map_put(&audit->list.nodes, link_va, 1);
+    return !audit->no_memory;
+}
+
+static void walk_again(struct kda_audit *audit, uint64_t head, size_t max)
+{
+    struct kda_audited_list *list = &audit->list;
+    struct kda_list_result result;
+    kda_map_deinit(&list->nodes);
+    kda_map_init(&list->nodes);
+    list->head = head;
+    list->status =
+        kda_list_walk(audit->kernel, head, max, "audited_list", on_node, audit, &result, NULL);
+    if (list->status == KDA_NO_MEMORY)
+        audit->no_memory = true;
+    if (list->status == KDA_OK && result.forward != KDA_LIST_CLOSED)
+        list->status = result.forward == KDA_LIST_BROKEN && kda_status_is_gap(result.reason[0])
+                           ? result.reason[0]
+                           : KDA_BAD_DATA;
 }
 
 enum kda_status kda_audit_on_list(struct kda_audit *audit, uint64_t head, size_t max,
                                   uint64_t link_va, bool *found)
 {
-    struct search search = {link_va, false};
-    struct kda_list_result result;
-    enum kda_status status =
-        kda_list_walk(audit->kernel, head, max, "audited_list", on_node, &search, &result, NULL);
-    if (status == KDA_NO_MEMORY)
-        audit->no_memory = true;
-    if (status != KDA_OK)
-        return status;
-    *found = search.found;
-    if (result.forward == KDA_LIST_CLOSED)
-        return KDA_OK;
-    return result.forward == KDA_LIST_BROKEN && kda_status_is_gap(result.reason[0])
-               ? result.reason[0]
-               : KDA_BAD_DATA;
+    if (audit->list.head != head) /* objects of one list come one after the other */
+        walk_again(audit, head, max);
+    *found = kda_map_get(&audit->list.nodes, link_va, NULL);
+    return audit->list.status;
 }
 
 void kda_audit_open_gaps(struct kda_audit *audit, const char *objects, const char *const *kinds)
@@ -240,22 +247,39 @@ void kda_audit_open_gaps(struct kda_audit *audit, const char *objects, const cha
                    count == 1 ? "" : "s", first ? first->text : "more than could be kept");
 }
 
-bool kda_audit_has_gap(const struct kda_audit *audit, const char *what)
+bool kda_audit_has_gap(struct kda_audit *audit, const char *what)
 {
     const struct kda_gaps *gaps = kda_kernel_gaps(audit->kernel);
-    for (size_t i = 0; i < gaps->count; i++)
-        if (strcmp(gaps->items[i].what, what) == 0)
+    size_t max = sizeof(audit->gap_kinds) / sizeof(audit->gap_kinds[0]);
+    for (; audit->gaps_seen < gaps->count; audit->gaps_seen++) {
+        const char *kind = gaps->items[audit->gaps_seen].what;
+        bool known = false;
+        for (size_t i = 0; i < audit->gap_kind_count && !known; i++)
+            known = strcmp(audit->gap_kinds[i], kind) == 0;
+        if (!known && audit->gap_kind_count < max)
+            audit->gap_kinds[audit->gap_kind_count++] = kind;
+    }
+    for (size_t i = 0; i < audit->gap_kind_count; i++)
+        if (strcmp(audit->gap_kinds[i], what) == 0)
             return true;
-    return gaps->dropped > 0;
+    /* More kinds than there are names for, or gaps that were not kept: anything may be missing. */
+    return gaps->dropped > 0 || audit->gap_kind_count == max;
 }
 
 const struct kda_process *kda_audit_live_pid(const struct kda_audit *audit, uint64_t pid)
 {
-    for (size_t i = 0; i < audit->process_count; i++)
-        if (audit->processes[i].has_pid && audit->processes[i].pid == pid &&
-            audit->processes[i].exit_time_100ns == 0)
-            return &audit->processes[i];
-    return NULL;
+    uint64_t index;
+    return pid < UINT64_MAX && kda_map_get(&audit->live_pids, pid + 1, &index)
+               ? &audit->processes[index]
+               : NULL;
+}
+
+const struct kda_etw_provider *kda_audit_provider_at(const struct kda_audit *audit, uint64_t va)
+{
+    size_t count;
+    uint64_t index;
+    return kda_map_get(&audit->providers, va, &index) ? kda_etw_providers(audit->etw, &count)[index]
+                                                      : NULL;
 }
 
 bool kda_audit_no_model(struct kda_audit *audit)
@@ -270,53 +294,101 @@ bool kda_audit_no_model(struct kda_audit *audit)
 
 struct kda_subject kda_subject_session(const struct kda_etw_session *session)
 {
-    struct kda_subject subject = {"session", KDA_ETW_HAS(session, S, NAME) ? session->name : NULL,
-                                  session->va, session->silo ? session->silo->label : NULL};
+    struct kda_subject subject = {
+        .object = "session",
+        .name = KDA_ETW_HAS(session, S, NAME) ? session->name : NULL,
+        .va = session->va,
+        .silo = session->silo ? session->silo->label : NULL,
+    };
     return subject;
 }
 
-struct kda_subject kda_subject_consumer(struct kda_audit *audit,
-                                        const struct kda_etw_consumer *consumer)
+static const char *name_process(struct kda_audit *audit, const void *row, const void *of)
 {
+    const struct kda_process *process = row;
+    (void)of;
+    return process->has_pid
+               ? kda_audit_text(audit, "%s (%llu)", process->name, (unsigned long long)process->pid)
+               : NULL;
+}
+
+struct kda_subject kda_subject_process(const struct kda_process *process)
+{
+    struct kda_subject subject = {
+        .object = "process", .va = process->va, .name_row = name_process, .row = process};
+    return subject;
+}
+
+static const char *name_consumer(struct kda_audit *audit, const void *row, const void *of)
+{
+    const struct kda_etw_consumer *consumer = row;
     const char *session = consumer->session && KDA_ETW_HAS(consumer->session, S, NAME)
                               ? consumer->session->name
                               : "?";
-    const char *name = consumer->has_pid
-                           ? kda_audit_text(audit, "%s (%llu) of %s", consumer->process,
-                                            (unsigned long long)consumer->pid, session)
-                           : kda_audit_text(audit, "of %s", session);
-    struct kda_subject subject = {"consumer", name, consumer->va,
-                                  consumer->silo ? consumer->silo->label : NULL};
-    return subject;
+    (void)of;
+    return consumer->has_pid ? kda_audit_text(audit, "%s (%llu) of %s", consumer->process,
+                                              (unsigned long long)consumer->pid, session)
+                             : kda_audit_text(audit, "of %s", session);
 }
 
-struct kda_subject kda_subject_provider(struct kda_audit *audit,
-                                        const struct kda_etw_provider *provider)
+struct kda_subject kda_subject_consumer(const struct kda_etw_consumer *consumer)
 {
-    char guid[KDA_GUID_TEXT] = "";
-    const char *name = provider->name;
-    if (provider->has_guid) {
-        kda_guid_text(provider->guid, guid);
-        name =
-            name ? kda_audit_text(audit, "%s %s", name, guid) : kda_audit_text(audit, "%s", guid);
-    }
-    struct kda_subject subject = {"provider", name, provider->va,
-                                  provider->silo ? provider->silo->label : NULL};
+    struct kda_subject subject = {
+        .object = "consumer",
+        .va = consumer->va,
+        .silo = consumer->silo ? consumer->silo->label : NULL,
+        .name_row = name_consumer,
+        .row = consumer,
+    };
     return subject;
 }
 
-struct kda_subject kda_subject_registration(struct kda_audit *audit,
-                                            const struct kda_etw_provider *provider,
+static const char *name_provider(struct kda_audit *audit, const void *row, const void *of)
+{
+    const struct kda_etw_provider *provider = row;
+    char guid[KDA_GUID_TEXT];
+    (void)of;
+    if (!provider->has_guid)
+        return provider->name;
+    kda_guid_text(provider->guid, guid);
+    return provider->name ? kda_audit_text(audit, "%s %s", provider->name, guid)
+                          : kda_audit_text(audit, "%s", guid);
+}
+
+struct kda_subject kda_subject_provider(const struct kda_etw_provider *provider)
+{
+    struct kda_subject subject = {
+        .object = "provider",
+        .va = provider->va,
+        .silo = provider->silo ? provider->silo->label : NULL,
+        .name_row = name_provider,
+        .row = provider,
+    };
+    return subject;
+}
+
+static const char *name_registration(struct kda_audit *audit, const void *row, const void *of)
+{
+    const struct kda_etw_registration *reg = row;
+    const char *provider = name_provider(audit, of, NULL);
+    provider = provider ? provider : "provider";
+    if (reg->has_pid)
+        return kda_audit_text(audit, "%s by %s (%llu)", provider, reg->process,
+                              (unsigned long long)reg->pid);
+    return kda_audit_text(audit, "%s by %s", provider, reg->module ? reg->module : "unknown");
+}
+
+struct kda_subject kda_subject_registration(const struct kda_etw_provider *provider,
                                             const struct kda_etw_registration *reg)
 {
-    struct kda_subject of = kda_subject_provider(audit, provider);
-    const char *who = reg->has_pid  ? kda_audit_text(audit, "%s (%llu)", reg->process,
-                                                     (unsigned long long)reg->pid)
-                      : reg->module ? reg->module
-                                    : "unknown";
     struct kda_subject subject = {
-        "registration", kda_audit_text(audit, "%s by %s", of.name ? of.name : "provider", who),
-        reg->va, of.silo};
+        .object = "registration",
+        .va = reg->va,
+        .silo = provider->silo ? provider->silo->label : NULL,
+        .name_row = name_registration,
+        .row = reg,
+        .of = provider,
+    };
     return subject;
 }
 
@@ -329,6 +401,21 @@ static int by_severity(const void *a, const void *b)
     if (x->severity != y->severity)
         return x->severity < y->severity ? 1 : -1;
     return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static bool index_rows(struct kda_audit *audit)
+{
+    size_t count = 0;
+    bool fits = true;
+    for (size_t i = 0; i < audit->process_count && fits; i++)
+        if (audit->processes[i].has_pid && audit->processes[i].pid < UINT64_MAX &&
+            audit->processes[i].exit_time_100ns == 0)
+            fits = kda_map_put(&audit->live_pids, audit->processes[i].pid + 1, i);
+    const struct kda_etw_provider *const *providers =
+        audit->etw ? kda_etw_providers(audit->etw, &count) : NULL;
+    for (size_t i = 0; i < count && fits; i++)
+        fits = providers[i]->va == 0 || kda_map_put(&audit->providers, providers[i]->va, i);
+    return fits;
 }
 
 static enum kda_status prepare(struct kda_audit *audit, struct kda_error *err)
@@ -346,6 +433,8 @@ static enum kda_status prepare(struct kda_audit *audit, struct kda_error *err)
         audit->process_count = 0;
     if (audit->processes_status == KDA_NO_MEMORY)
         return KDA_NO_MEMORY;
+    if (!index_rows(audit))
+        return kda_fail(err, KDA_NO_MEMORY, "audit", "out of memory for the audit");
     enum kda_status status = kda_callbacks_read(audit->kernel, &audit->callbacks, err);
     return status == KDA_NO_MEMORY ? status : KDA_OK;
 }
@@ -362,6 +451,9 @@ enum kda_status kda_audit_run(struct kda_kernel *kernel, const struct kda_etw *e
     if (options)
         audit->options = *options;
     kda_arena_init(&audit->arena, 0);
+    kda_map_init(&audit->live_pids);
+    kda_map_init(&audit->providers);
+    kda_map_init(&audit->list.nodes);
     enum kda_status status = prepare(audit, err);
     for (size_t i = 0; i < audit->result_count && status == KDA_OK; i++) {
         struct kda_check_result *result = &audit->results[i];
@@ -389,6 +481,9 @@ void kda_audit_free(struct kda_audit *audit)
     if (!audit)
         return;
     kda_callbacks_free(audit->callbacks);
+    kda_map_deinit(&audit->live_pids);
+    kda_map_deinit(&audit->providers);
+    kda_map_deinit(&audit->list.nodes);
     kda_arena_deinit(&audit->arena);
     kda_free(audit->results);
     kda_free(audit->findings);

@@ -9,12 +9,29 @@
 #include "base/alloc.h"
 #include "base/map.h"
 
-/* What a check is about, for findings and for "not checked". */
+/* What a check is about, for findings and for "not checked". Names of rows are made up only when
+ * something is said about them. */
 struct kda_subject {
     const char *object; /* string constant */
     const char *name;   /* kept by the model, the kernel or the audit; nullable */
     uint64_t va;
     const char *silo;
+    const char *(*name_row)(struct kda_audit *audit, const void *row, const void *of);
+    const void *row, *of;
+};
+
+static inline struct kda_subject kda_subject_of(const char *object, const char *name, uint64_t va,
+                                                const char *silo)
+{
+    struct kda_subject subject = {.object = object, .name = name, .va = va, .silo = silo};
+    return subject;
+}
+
+/* A list that was walked again, and what is on it. */
+struct kda_audited_list {
+    uint64_t head; /* 0 = none */
+    enum kda_status status;
+    struct kda_map nodes;
 };
 
 struct kda_audit {
@@ -27,6 +44,12 @@ struct kda_audit {
     const struct kda_process *processes;
     size_t process_count;
     enum kda_status processes_status;
+    struct kda_map live_pids; /* pid + 1 -> index in processes */
+    struct kda_map providers; /* va -> index in the model's */
+    struct kda_audited_list list;
+    size_t gaps_seen; /* of the kernel's, in gap_kinds already */
+    const char *gap_kinds[64];
+    size_t gap_kind_count;
     bool pointer_clocks, clocks_decided; /* how this build stores GetCpuClock */
 
     struct kda_check_result *results;
@@ -83,14 +106,14 @@ enum kda_status kda_audit_on_list(struct kda_audit *audit, uint64_t head, size_t
                                   uint64_t link_va, bool *found);
 
 struct kda_subject kda_subject_session(const struct kda_etw_session *session);
-struct kda_subject kda_subject_consumer(struct kda_audit *audit,
-                                        const struct kda_etw_consumer *consumer);
-struct kda_subject kda_subject_provider(struct kda_audit *audit,
-                                        const struct kda_etw_provider *provider);
-struct kda_subject kda_subject_registration(struct kda_audit *audit,
-                                            const struct kda_etw_provider *provider,
+struct kda_subject kda_subject_process(const struct kda_process *process);
+struct kda_subject kda_subject_consumer(const struct kda_etw_consumer *consumer);
+struct kda_subject kda_subject_provider(const struct kda_etw_provider *provider);
+struct kda_subject kda_subject_registration(const struct kda_etw_provider *provider,
                                             const struct kda_etw_registration *reg);
 
+/* The entry at `va`, or NULL. */
+const struct kda_etw_provider *kda_audit_provider_at(const struct kda_audit *audit, uint64_t va);
 /* Rights to stop, change or take over a session or provider. Source: evntrace.h, "WMIGUID" rights
  * (TRACELOG_CREATE_REALTIME 0x20, CREATE_ONDISK 0x40, GUID_ENABLE 0x80, ACCESS_KERNEL_LOGGER 0x100)
  * and the standard and generic rights that include them. */
@@ -105,16 +128,13 @@ const struct kda_process *kda_audit_live_pid(const struct kda_audit *audit, uint
  * missing that no row shows. */
 void kda_audit_open_gaps(struct kda_audit *audit, const char *objects, const char *const *kinds);
 /* Is there a gap of this kind ("modules")? */
-bool kda_audit_has_gap(const struct kda_audit *audit, const char *what);
+bool kda_audit_has_gap(struct kda_audit *audit, const char *what);
 /* A driver whose sensors are kernel callbacks, by its file name. */
 bool kda_audit_is_security_driver(const char *name);
 /* Is a process that the active list should name really not on it? KDA_OK: the list is whole and
  * does not hold it. KDA_ABSENT: it is on the list. Else why the list cannot be read. */
 enum kda_status kda_audit_process_unlinked(struct kda_audit *audit,
                                            const struct kda_process *process);
-/* Does the gap mean that handles may be missing? */
-bool kda_audit_is_handle_gap(const struct kda_gap *gap);
-
 /* True, after "not checked" was recorded, when there is no model to look at. */
 bool kda_audit_no_model(struct kda_audit *audit);
 

@@ -21,7 +21,7 @@ static const char *symbol_of(enum kda_callback_kind kind)
 
 static struct kda_subject subject_of(struct kda_audit *audit, const struct kda_callback *row)
 {
-    struct kda_subject subject = {"callback", NULL, row->va, NULL};
+    struct kda_subject subject = kda_subject_of("callback", NULL, row->va, NULL);
     const char *module = row->module && row->module->name[0] ? row->module->name : "?";
     subject.name =
         row->has_slot
@@ -45,7 +45,8 @@ static bool open_kinds(struct kda_audit *audit)
             readable++;
             continue;
         }
-        struct kda_subject subject = {"callback", kda_callback_kind_name(kind), source->va, NULL};
+        struct kda_subject subject =
+            kda_subject_of("callback", kda_callback_kind_name(kind), source->va, NULL);
         if (source->status == KDA_NO_SYMBOL)
             kda_audit_open(audit, &subject, "%s is not known for this build", symbol_of(kind));
         else
@@ -106,7 +107,8 @@ static void check_count(struct kda_audit *audit)
         return;
     for (unsigned kind = 0; kind < KDA_CALLBACK_KINDS; kind++) {
         const struct kda_callback_source *source = &audit->callbacks->sources[kind];
-        struct kda_subject subject = {"callback", kda_callback_kind_name(kind), source->va, NULL};
+        struct kda_subject subject =
+            kda_subject_of("callback", kda_callback_kind_name(kind), source->va, NULL);
         char expected[40];
         if (source->status != KDA_OK || !source->complete || !source->has_count)
             continue;
@@ -194,7 +196,7 @@ static const char *kind_text(unsigned kinds)
 
 static void audit_driver(struct kda_audit *audit, const struct kda_module *module)
 {
-    struct kda_subject subject = {"driver", module->name, module->base, NULL};
+    struct kda_subject subject = kda_subject_of("driver", module->name, module->base, NULL);
     struct wanted wanted = {{0}, 0};
     struct kda_error why;
     kda_audit_examined(audit);
@@ -265,7 +267,8 @@ static void check_security_driver(struct kda_audit *audit)
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        struct kda_subject subject = {"driver", modules[i].name, modules[i].base, NULL};
+        struct kda_subject subject =
+            kda_subject_of("driver", modules[i].name, modules[i].base, NULL);
         bool open = false;
         if (!kda_audit_is_security_driver(modules[i].name))
             continue;

@@ -118,7 +118,7 @@ static void check_kernel(struct kda_audit *audit)
     const struct kda_kernel_info *info = kda_kernel_info(audit->kernel);
     for (size_t i = 0; i < sizeof(kernel_functions) / sizeof(kernel_functions[0]); i++) {
         const char *function = kernel_functions[i];
-        struct kda_subject subject = {"function", function, 0, NULL};
+        struct kda_subject subject = kda_subject_of("function", function, 0, NULL);
         struct kda_error why;
         uint8_t code[HEAD];
         kda_audit_examined(audit);
@@ -149,10 +149,7 @@ static const struct {
 
 static void check_process(struct kda_audit *audit, const struct kda_process *process)
 {
-    struct kda_subject subject = {
-        "process",
-        kda_audit_text(audit, "%s (%llu)", process->name, (unsigned long long)process->pid),
-        process->va, NULL};
+    struct kda_subject subject = kda_subject_process(process);
     struct kda_error why;
     uint64_t base;
     uint32_t size;

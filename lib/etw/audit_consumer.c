@@ -20,7 +20,7 @@ static void each_consumer(struct kda_audit *audit, consumer_fn fn)
     kda_audit_open_gaps(audit, "consumers", kinds);
     const struct kda_etw_consumer *const *consumers = kda_etw_consumers(audit->etw, &count);
     for (size_t i = 0; i < count; i++) {
-        struct kda_subject subject = kda_subject_consumer(audit, consumers[i]);
+        struct kda_subject subject = kda_subject_consumer(consumers[i]);
         kda_audit_examined(audit);
         if (!consumers[i]->readable)
             kda_audit_open(audit, &subject, "the consumer's memory is not in the image");
@@ -85,9 +85,10 @@ static void no_handle(struct kda_audit *audit, const struct kda_etw_consumer *co
     const struct kda_process *process = kda_process_at(audit->kernel, consumer->process_va);
     if (!process || !process->readable || process->exit_time_100ns)
         return; /* consumer.no_process tells */
-    const struct kda_gaps *gaps = kda_kernel_gaps(audit->kernel);
-    for (size_t i = 0; i < gaps->count; i++)
-        if (kda_audit_is_handle_gap(&gaps->items[i])) {
+    static const char *const kinds[] = {"handle_table", "handle_tables", "object", "processes",
+                                        "process"};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (kda_audit_has_gap(audit, kinds[i])) {
             kda_audit_open(audit, subject, "not every handle of the image can be read");
             return;
         }

@@ -6,13 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool kda_audit_is_handle_gap(const struct kda_gap *gap)
-{
-    return strcmp(gap->what, "handle_table") == 0 || strcmp(gap->what, "handle_tables") == 0 ||
-           strcmp(gap->what, "object") == 0 || strcmp(gap->what, "processes") == 0 ||
-           strcmp(gap->what, "process") == 0;
-}
-
 enum kda_status kda_audit_process_unlinked(struct kda_audit *audit,
                                            const struct kda_process *process)
 {
@@ -23,15 +16,6 @@ enum kda_status kda_audit_process_unlinked(struct kda_audit *audit,
         return KDA_NO_SYMBOL;
     enum kda_status status = kda_audit_on_list(audit, head, KDA_MAX_PROCESSES, link, &found);
     return status == KDA_OK && found ? KDA_ABSENT : status;
-}
-
-static struct kda_subject subject_of(struct kda_audit *audit, const struct kda_process *process)
-{
-    struct kda_subject subject = {"process", NULL, process->va, NULL};
-    if (process->has_pid)
-        subject.name =
-            kda_audit_text(audit, "%s (%llu)", process->name, (unsigned long long)process->pid);
-    return subject;
 }
 
 static bool no_processes(struct kda_audit *audit)
@@ -69,7 +53,7 @@ static void check_unlinked(struct kda_audit *audit)
         return;
     for (size_t i = 0; i < audit->process_count; i++) {
         const struct kda_process *process = &audit->processes[i];
-        struct kda_subject subject = subject_of(audit, process);
+        struct kda_subject subject = kda_subject_process(process);
         kda_audit_examined(audit);
         if (process->found_by & KDA_FOUND_LIST)
             continue;
@@ -92,15 +76,11 @@ static void check_unlinked(struct kda_audit *audit)
 
 static bool cid_is_whole(struct kda_audit *audit, const struct kda_subject *subject)
 {
-    const struct kda_gaps *gaps = kda_kernel_gaps(audit->kernel);
-    for (size_t i = 0; i < gaps->count; i++)
-        if (strcmp(gaps->items[i].what, "cid_table") == 0 ||
-            strcmp(gaps->items[i].what, "cid_entry") == 0 ||
-            strcmp(gaps->items[i].what, "handle_table") == 0) {
-            kda_audit_open(audit, subject, "the CID table cannot be read to its end");
-            return false;
-        }
-    return true;
+    if (!kda_audit_has_gap(audit, "cid_table") && !kda_audit_has_gap(audit, "cid_entry") &&
+        !kda_audit_has_gap(audit, "handle_table"))
+        return true;
+    kda_audit_open(audit, subject, "the CID table cannot be read to its end");
+    return false;
 }
 
 static void check_no_cid(struct kda_audit *audit)
@@ -116,7 +96,7 @@ static void check_no_cid(struct kda_audit *audit)
     }
     for (size_t i = 0; i < audit->process_count; i++) {
         const struct kda_process *process = &audit->processes[i];
-        struct kda_subject subject = subject_of(audit, process);
+        struct kda_subject subject = kda_subject_process(process);
         kda_audit_examined(audit);
         if (process->found_by & KDA_FOUND_CID)
             continue;

@@ -26,7 +26,7 @@ static void each_provider(struct kda_audit *audit, provider_fn fn)
     kda_audit_open_gaps(audit, "providers", kinds);
     const struct kda_etw_provider *const *providers = kda_etw_providers(audit->etw, &count);
     for (size_t i = 0; i < count; i++) {
-        struct kda_subject subject = kda_subject_provider(audit, providers[i]);
+        struct kda_subject subject = kda_subject_provider(providers[i]);
         kda_audit_examined(audit);
         if (!providers[i]->readable)
             kda_audit_open(audit, &subject, "the entry's memory is not in the image");
@@ -123,16 +123,6 @@ static void check_combined(struct kda_audit *audit)
 
 /* ---- slots that name no session ---- */
 
-static bool sessions_whole(const struct kda_audit *audit)
-{
-    const struct kda_gaps *gaps = kda_kernel_gaps(audit->kernel);
-    for (size_t i = 0; i < gaps->count; i++)
-        if (strcmp(gaps->items[i].what, "sessions") == 0 ||
-            strcmp(gaps->items[i].what, "session_slot") == 0)
-            return false;
-    return true;
-}
-
 static void dead_session(struct kda_audit *audit, const struct kda_etw_provider *provider,
                          const struct kda_subject *subject)
 {
@@ -140,7 +130,7 @@ static void dead_session(struct kda_audit *audit, const struct kda_etw_provider 
         const struct kda_etw_enable *slot = &provider->enables[i];
         if (!slot->readable || !slot->enabled || slot->session)
             continue;
-        if (!sessions_whole(audit)) {
+        if (kda_audit_has_gap(audit, "sessions") || kda_audit_has_gap(audit, "session_slot")) {
             kda_audit_open(audit, subject, "slot %u: the logger array is not whole", i);
             continue;
         }
@@ -203,16 +193,10 @@ static bool any_executable_alive(const struct kda_audit *audit, const char *name
     return false;
 }
 
-static bool processes_whole(const struct kda_audit *audit)
+static bool processes_whole(struct kda_audit *audit)
 {
-    const struct kda_gaps *gaps = kda_kernel_gaps(audit->kernel);
-    if (audit->processes_status != KDA_OK)
-        return false;
-    for (size_t i = 0; i < gaps->count; i++)
-        if (strcmp(gaps->items[i].what, "processes") == 0 ||
-            strcmp(gaps->items[i].what, "process") == 0)
-            return false;
-    return true;
+    return audit->processes_status == KDA_OK && !kda_audit_has_gap(audit, "processes") &&
+           !kda_audit_has_gap(audit, "process");
 }
 
 static void pid_text(const struct kda_etw_filter *filter, char *text, size_t cap)
@@ -382,13 +366,12 @@ static bool any_slot(const struct kda_etw_provider *provider)
 /* Through the group of one of its registrations? */
 static bool group_enabled(const struct kda_audit *audit, const struct kda_etw_provider *provider)
 {
-    size_t count;
-    const struct kda_etw_provider *const *providers = kda_etw_providers(audit->etw, &count);
-    for (size_t r = 0; r < provider->registration_count; r++)
-        for (size_t i = 0; i < count; i++)
-            if (providers[i]->va == provider->registrations[r]->group_entry &&
-                any_slot(providers[i]))
-                return true;
+    for (size_t r = 0; r < provider->registration_count; r++) {
+        const struct kda_etw_provider *group =
+            kda_audit_provider_at(audit, provider->registrations[r]->group_entry);
+        if (group && any_slot(group))
+            return true;
+    }
     return false;
 }
 

@@ -27,7 +27,7 @@ static void each_registration(struct kda_audit *audit, registration_fn fn)
             continue; /* members of a group are registrations of their own provider */
         for (size_t r = 0; r < providers[i]->registration_count; r++) {
             const struct kda_etw_registration *reg = providers[i]->registrations[r];
-            struct kda_subject subject = kda_subject_registration(audit, providers[i], reg);
+            struct kda_subject subject = kda_subject_registration(providers[i], reg);
             kda_audit_examined(audit);
             if (!reg->readable)
                 kda_audit_open(audit, &subject, "the registration's memory is not in the image");
@@ -135,16 +135,6 @@ static void compare_mask(struct kda_audit *audit, const struct kda_etw_provider 
                   NULL);
 }
 
-static const struct kda_etw_provider *provider_at(const struct kda_audit *audit, uint64_t va)
-{
-    size_t count;
-    const struct kda_etw_provider *const *providers = kda_etw_providers(audit->etw, &count);
-    for (size_t i = 0; i < count; i++)
-        if (providers[i]->va == va)
-            return providers[i];
-    return NULL;
-}
-
 static void mask(struct kda_audit *audit, const struct kda_etw_provider *provider,
                  const struct kda_etw_registration *reg, const struct kda_subject *subject)
 {
@@ -157,7 +147,7 @@ static void mask(struct kda_audit *audit, const struct kda_etw_provider *provide
                      KDA_F_ETW_REG_ENTRY_EnableMask);
     if (!reg->has_group_enable_mask || reg->group_entry == 0)
         return;
-    const struct kda_etw_provider *group = provider_at(audit, reg->group_entry);
+    const struct kda_etw_provider *group = kda_audit_provider_at(audit, reg->group_entry);
     if (!group || !group->readable)
         kda_audit_open(audit, subject, "its provider group's entry is not in the image");
     else

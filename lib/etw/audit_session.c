@@ -322,7 +322,7 @@ static void check_expected(struct kda_audit *audit)
     if (kda_audit_no_model(audit))
         return;
     for (size_t i = 0; i < count; i++) {
-        struct kda_subject subject = {"session", list[i].session, 0, "host"};
+        struct kda_subject subject = kda_subject_of("session", list[i].session, 0, "host");
         kda_audit_examined(audit);
         if (build == 0 && (list[i].first_build || list[i].last_build)) {
             kda_audit_open(audit, &subject, "the build of this Windows is not known");

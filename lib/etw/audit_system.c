@@ -133,7 +133,8 @@ static void each_silo(struct kda_audit *audit, settings_fn fn)
     const struct kda_etw_silo *silos = kda_etw_silos(audit->etw, &count);
     for (size_t i = 0; i < count; i++) {
         struct settings settings;
-        struct kda_subject subject = {"silo", silos[i].label, silos[i].state, silos[i].label};
+        struct kda_subject subject =
+            kda_subject_of("silo", silos[i].label, silos[i].state, silos[i].label);
         bool none;
         kda_audit_examined(audit);
         const char *why = read_settings(audit, &silos[i], &settings, &none);
@@ -161,8 +162,9 @@ static void active_logger(struct kda_audit *audit, const struct kda_etw_silo *si
                           const struct settings *settings, unsigned index)
 {
     const struct kda_etw_session *session = session_at(audit, silo, settings->loggers[index]);
-    struct kda_subject subject = {"system_logger", kda_audit_text(audit, "index %u", index),
-                                  settings->loggers_va, silo->label};
+    struct kda_subject subject =
+        kda_subject_of("system_logger", kda_audit_text(audit, "index %u", index),
+                       settings->loggers_va, silo->label);
     if (!session) {
         if (kda_audit_has_gap(audit, "sessions") || kda_audit_has_gap(audit, "session_slot")) {
             kda_audit_open(audit, &subject, "the logger array is not whole");
@@ -298,7 +300,7 @@ static void security_sessions(struct kda_audit *audit, const struct kda_etw_silo
 
 static void security(struct kda_audit *audit, const struct kda_etw_silo *silo)
 {
-    struct kda_subject subject = {"silo", silo->label, silo->state, silo->label};
+    struct kda_subject subject = kda_subject_of("silo", silo->label, silo->state, silo->label);
     uint64_t mask, pid;
     uint64_t mask_va = kda_audit_member(audit, silo->state,
                                         KDA_F_ETW_SILODRIVERSTATE_EtwpSecurityProviderEnableMask);
