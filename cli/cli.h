@@ -202,6 +202,11 @@ int cli_pick(struct cli *cli, const char *session, const char *provider,
              struct kda_selection *selection);
 void cli_unpick(struct kda_selection *selection);
 
+/* ---- cmd_etw.c ---- */
+
+/* All rows of the model, as `kda map` shows them. */
+void cli_emit_map(struct cli *cli, const struct kda_selection *selection);
+
 /* ---- commands ---- */
 int cli_run_info(struct cli *cli);
 int cli_run_sessions(struct cli *cli);

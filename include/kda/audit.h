@@ -104,6 +104,18 @@ struct kda_expectation {
     const char *why;
 };
 
+/* A list of them from a file: a session a line, then in any order a severity ("high" if none) and
+ * the builds of Windows it is expected in ("19041", "10240-19045", "22000-"). Names with blanks
+ * stand in quotes; # begins a comment. Errors name file and line: KDA_USAGE, KDA_BAD_DATA (no
+ * text), KDA_IO, KDA_LIMIT, KDA_NO_MEMORY. */
+struct kda_expectations;
+KDA_MUST_CHECK enum kda_status kda_expectations_load(const char *path,
+                                                     struct kda_expectations **ret,
+                                                     struct kda_error *err);
+void kda_expectations_free(struct kda_expectations *list); /* NULL is allowed */
+const struct kda_expectation *kda_expectations_items(const struct kda_expectations *list,
+                                                     size_t *count);
+
 struct kda_audit_options {
     /* Events or buffers lost from which it is more than informational; 0 = KDA_AUDIT_LOST_DEFAULT
      * marks a session as having lost many, which stays informational. */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "kda/audit.h"
+#include "kda/baseline.h"
 #include "kda/error.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
@@ -49,6 +50,7 @@ enum kda_row_kind {
     KDA_ROW_AUDIT,
     KDA_ROW_UNCHECKED,
     KDA_ROW_CHECK,
+    KDA_ROW_CHANGE,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -176,6 +178,7 @@ void kda_report_callback(struct kda_report *report, const struct kda_callback *c
 void kda_report_audit_finding(struct kda_report *report, const struct kda_audit_finding *finding);
 void kda_report_unchecked(struct kda_report *report, const struct kda_unchecked *unchecked);
 void kda_report_check_result(struct kda_report *report, const struct kda_check_result *result);
+void kda_report_change(struct kda_report *report, const struct kda_change *change);
 
 /* ---- everything of a kind ---- */
 

@@ -265,6 +265,8 @@ const struct kda_columns *kda_columns_of(enum kda_row_kind kind)
         return &kda_audit_columns;
     case KDA_ROW_UNCHECKED:
         return &kda_unchecked_columns;
+    case KDA_ROW_CHANGE:
+        return &kda_change_columns;
     case KDA_ROW_CHECK:
         return &kda_check_columns;
     default:

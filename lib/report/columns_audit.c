@@ -55,6 +55,17 @@ static const struct kda_column audit_columns[] = {
     {"false_positives", "Also caused by", V, NULL, NULL},
 };
 
+static const struct kda_column change_columns[] = {
+    {"row", "", C, NULL, NULL},
+    {"change", "Change", 0, NULL, NULL},
+    {"object", "Object", 0, NULL, NULL},
+    {"name", "Name", 0, NULL, NULL},
+    {"field", "Field", O, NULL, NULL},
+    {"before", "Before", O, NULL, NULL},
+    {"after", "After", O, NULL, NULL},
+    {"va", "Address", O, NULL, NULL},
+};
+
 static const struct kda_column unchecked_columns[] = {
     {"row", "", C, NULL, NULL},
     {"check", "Check", 0, NULL, NULL},
@@ -72,4 +83,5 @@ static const struct kda_column unchecked_columns[] = {
 const struct kda_columns kda_callback_columns = TABLE(callback_columns);
 const struct kda_columns kda_check_columns = TABLE(check_columns);
 const struct kda_columns kda_audit_columns = TABLE(audit_columns);
+const struct kda_columns kda_change_columns = TABLE(change_columns);
 const struct kda_columns kda_unchecked_columns = TABLE(unchecked_columns);

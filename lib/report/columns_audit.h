@@ -7,6 +7,6 @@
 #include "writer.h"
 
 extern const struct kda_columns kda_callback_columns, kda_audit_columns, kda_unchecked_columns,
-    kda_check_columns;
+    kda_check_columns, kda_change_columns;
 
 #endif

@@ -25,7 +25,8 @@ static const char *const kind_names[KDA_ROW_KINDS] = {
     [KDA_ROW_ACCOUNT] = "account",   [KDA_ROW_FINDING] = "finding",
     [KDA_ROW_COUNT] = "count",       [KDA_ROW_CALLBACK] = "callback",
     [KDA_ROW_AUDIT] = "audit",       [KDA_ROW_UNCHECKED] = "unchecked",
-    [KDA_ROW_CHECK] = "check",       [KDA_ROW_GAP] = "gap",
+    [KDA_ROW_CHECK] = "check",       [KDA_ROW_CHANGE] = "change",
+    [KDA_ROW_GAP] = "gap",
 };
 
 const char *kda_row_kind_name(enum kda_row_kind kind)

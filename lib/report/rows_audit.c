@@ -42,6 +42,19 @@ void kda_report_callback(struct kda_report *report, const struct kda_callback *c
     kda_report_emit(report);
 }
 
+void kda_report_change(struct kda_report *report, const struct kda_change *change)
+{
+    struct kda_row *row = kda_report_row(report, KDA_ROW_CHANGE);
+    kda_put_text(row, "change", change->change);
+    kda_put_text(row, "object", change->object);
+    kda_put_text(row, "name", change->name);
+    kda_put_text(row, "field", change->field);
+    kda_put_text(row, "before", change->before);
+    kda_put_text(row, "after", change->after);
+    kda_put_address(row, "va", change->va);
+    kda_report_emit(report);
+}
+
 void kda_report_check_result(struct kda_report *report, const struct kda_check_result *result)
 {
     struct kda_row *row = kda_report_row(report, KDA_ROW_CHECK);
