@@ -39,5 +39,6 @@ struct directive {
 
 extern const struct directive machine_directives[]; /* ends with a NULL name */
 extern const struct directive etw_directives[];
+extern const struct directive audit_directives[];
 
 #endif
