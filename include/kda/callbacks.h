@@ -62,8 +62,8 @@ struct kda_callback_source {
     bool complete;          /* every slot was read, or the list closes */
     size_t found;
     bool has_count;
-    uint32_t count; /* the kernel's own, as far as it keeps one */
-    uint64_t count_va;
+    uint32_t count;    /* the kernel's own, as far as it keeps one */
+    uint64_t count_va; /* known, even if the count cannot be read; 0 = unknown, or none is kept */
 };
 
 struct kda_callbacks {

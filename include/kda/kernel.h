@@ -194,7 +194,8 @@ struct kda_list_result {
 typedef bool (*kda_list_fn)(void *context, uint64_t link_va, bool readable);
 
 /* Walks the doubly linked list at `head` forward; if that does not close, walks it backward as
- * well. At most `max` nodes. Records a gap named `what` for a list that does not close. Returns
+ * well. At most `max` nodes. Records a gap named `what` (NULL: none, the list was
+ * walked before) for a list that does not close. Returns
  * KDA_OK unless the head itself cannot be read, or memory ran out (KDA_NO_MEMORY). */
 KDA_MUST_CHECK enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t max,
                                              const char *what, kda_list_fn fn, void *context,

@@ -11,6 +11,7 @@
 #include "base/text.h"
 
 #define TEXT_MAX 1024
+#define MAX_LISTS 1048576u
 
 static const struct kda_check *const groups[] = {
     kda_checks_session,  kda_checks_consumer, kda_checks_provider, kda_checks_registration,
@@ -199,35 +200,62 @@ uint64_t kda_audit_member(const struct kda_audit *audit, uint64_t object, enum k
 static bool on_node(void *context, uint64_t link_va, bool readable)
 {
     struct kda_audit *audit = context;
+    struct kda_audited_lists *lists = &audit->lists;
+    uint64_t now = lists->count - 1, other;
     (void)readable;
-    audit->no_memory = audit->no_memory || !kda_map_put(&audit->list.nodes, link_va, 1);
+    if (kda_map_get(&lists->nodes, link_va, &other) && other != now) {
+        lists->status[other] = KDA_BAD_DATA; /* a node of two lists: neither can be trusted */
+        lists->status[now] = KDA_BAD_DATA;
+        return true;
+    }
+    audit->no_memory = audit->no_memory || !kda_map_put(&lists->nodes, link_va, now);
     return !audit->no_memory;
 }
 
-static void walk_again(struct kda_audit *audit, uint64_t head, size_t max)
+static bool add_list(struct kda_audit *audit, uint64_t head)
 {
-    struct kda_audited_list *list = &audit->list;
-    struct kda_list_result result;
-    kda_map_deinit(&list->nodes);
-    kda_map_init(&list->nodes);
-    list->head = head;
-    list->status =
-        kda_list_walk(audit->kernel, head, max, "audited_list", on_node, audit, &result, NULL);
-    if (list->status == KDA_NO_MEMORY)
+    struct kda_audited_lists *lists = &audit->lists;
+    void *items = lists->status;
+    if (!kda_grow(&items, &lists->capacity, lists->count + 1, sizeof(*lists->status), MAX_LISTS) ||
+        !kda_map_put(&lists->heads, head, lists->count)) {
+        lists->status = items;
         audit->no_memory = true;
-    if (list->status == KDA_OK && result.forward != KDA_LIST_CLOSED)
-        list->status = result.forward == KDA_LIST_BROKEN && kda_status_is_gap(result.reason[0])
-                           ? result.reason[0]
-                           : KDA_BAD_DATA;
+        return false;
+    }
+    lists->status = items;
+    lists->status[lists->count++] = KDA_OK;
+    return true;
+}
+
+static enum kda_status walk_again(struct kda_audit *audit, uint64_t head, size_t max)
+{
+    struct kda_list_result result;
+    if (!add_list(audit, head))
+        return KDA_NO_MEMORY;
+    enum kda_status *ret = &audit->lists.status[audit->lists.count - 1];
+    enum kda_status status =
+        kda_list_walk(audit->kernel, head, max, NULL, on_node, audit, &result, NULL);
+    if (status == KDA_NO_MEMORY)
+        audit->no_memory = true;
+    if (status == KDA_OK && result.forward != KDA_LIST_CLOSED)
+        status = result.forward == KDA_LIST_BROKEN && kda_status_is_gap(result.reason[0])
+                     ? result.reason[0]
+                     : KDA_BAD_DATA;
+    if (status != KDA_OK)
+        *ret = status;
+    return *ret;
 }
 
 enum kda_status kda_audit_on_list(struct kda_audit *audit, uint64_t head, size_t max,
                                   uint64_t link_va, bool *found)
 {
-    if (audit->list.head != head) /* objects of one list come one after the other */
-        walk_again(audit, head, max);
-    *found = kda_map_get(&audit->list.nodes, link_va, NULL);
-    return audit->list.status;
+    uint64_t index, list;
+    enum kda_status status = kda_map_get(&audit->lists.heads, head, &index)
+                                 ? audit->lists.status[index]
+                                 : walk_again(audit, head, max);
+    *found = kda_map_get(&audit->lists.heads, head, &index) &&
+             kda_map_get(&audit->lists.nodes, link_va, &list) && list == index;
+    return status;
 }
 
 void kda_audit_open_gaps(struct kda_audit *audit, const char *objects, const char *const *kinds)
@@ -453,7 +481,9 @@ enum kda_status kda_audit_run(struct kda_kernel *kernel, const struct kda_etw *e
     kda_arena_init(&audit->arena, 0);
     kda_map_init(&audit->live_pids);
     kda_map_init(&audit->providers);
-    kda_map_init(&audit->list.nodes);
+    kda_map_init(&audit->lists.heads);
+    kda_map_init(&audit->lists.nodes);
+    audit->imports_left = KDA_AUDIT_MAX_IMPORTS;
     enum kda_status status = prepare(audit, err);
     for (size_t i = 0; i < audit->result_count && status == KDA_OK; i++) {
         struct kda_check_result *result = &audit->results[i];
@@ -483,7 +513,10 @@ void kda_audit_free(struct kda_audit *audit)
     kda_callbacks_free(audit->callbacks);
     kda_map_deinit(&audit->live_pids);
     kda_map_deinit(&audit->providers);
-    kda_map_deinit(&audit->list.nodes);
+    kda_map_deinit(&audit->lists.heads);
+    kda_map_deinit(&audit->lists.nodes);
+    kda_free(audit->lists.status);
+    kda_names_free(audit->running);
     kda_arena_deinit(&audit->arena);
     kda_free(audit->results);
     kda_free(audit->findings);

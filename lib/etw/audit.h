@@ -27,11 +27,13 @@ static inline struct kda_subject kda_subject_of(const char *object, const char *
     return subject;
 }
 
-/* A list that was walked again, and what is on it. */
-struct kda_audited_list {
-    uint64_t head; /* 0 = none */
-    enum kda_status status;
-    struct kda_map nodes;
+/* Lists that were walked again. A node has one predecessor and is on one list: all of them share a
+ * map, so that memory grows with the nodes of the image and not with lists times nodes. */
+struct kda_audited_lists {
+    enum kda_status *status; /* of each list */
+    size_t count, capacity;
+    struct kda_map heads; /* head -> its index */
+    struct kda_map nodes; /* link -> index of its list */
 };
 
 struct kda_audit {
@@ -46,7 +48,9 @@ struct kda_audit {
     enum kda_status processes_status;
     struct kda_map live_pids; /* pid + 1 -> index in processes */
     struct kda_map providers; /* va -> index in the model's */
-    struct kda_audited_list list;
+    struct kda_audited_lists lists;
+    struct kda_names *running; /* names of running programs, made when first asked for */
+    size_t imports_left;
     size_t gaps_seen; /* of the kernel's, in gap_kinds already */
     const char *gap_kinds[64];
     size_t gap_kind_count;
@@ -65,6 +69,16 @@ struct kda_audit {
     size_t dropped;
     bool no_memory;
 };
+
+/* Names imported by all drivers together that are looked at; a machine has some ten thousand. */
+#define KDA_AUDIT_MAX_IMPORTS 1048576u
+
+/* Names of running programs, for filters that name some. */
+struct kda_names;
+void kda_names_free(struct kda_names *names); /* NULL is allowed */
+/* Does a process run whose file is called this (the first `size` bytes)? *known false: memory ran
+ * out. ASCII case is ignored. */
+bool kda_audit_runs(struct kda_audit *audit, const char *name, size_t size);
 
 /* Tables of checks, each ending with a row without id; audit.c names them in order. */
 extern const struct kda_check kda_checks_session[], kda_checks_consumer[], kda_checks_provider[],
@@ -112,6 +126,15 @@ struct kda_subject kda_subject_provider(const struct kda_etw_provider *provider)
 struct kda_subject kda_subject_registration(const struct kda_etw_provider *provider,
                                             const struct kda_etw_registration *reg);
 
+typedef void (*kda_provider_fn)(struct kda_audit *audit, const struct kda_etw_provider *provider,
+                                const struct kda_subject *subject);
+/* Runs `fn` for each entry that is readable; the others are left open. */
+void kda_audit_each_provider(struct kda_audit *audit, kda_provider_fn fn);
+/* Are all eight slots and the combined view readable? If not, the subject is left open. */
+bool kda_audit_slots_readable(struct kda_audit *audit, const struct kda_etw_provider *provider,
+                              const struct kda_subject *subject);
+void kda_check_filtered(struct kda_audit *audit);
+
 /* The entry at `va`, or NULL. */
 const struct kda_etw_provider *kda_audit_provider_at(const struct kda_audit *audit, uint64_t va);
 /* Rights to stop, change or take over a session or provider. Source: evntrace.h, "WMIGUID" rights
@@ -135,6 +158,10 @@ bool kda_audit_is_security_driver(const char *name);
  * does not hold it. KDA_ABSENT: it is on the list. Else why the list cannot be read. */
 enum kda_status kda_audit_process_unlinked(struct kda_audit *audit,
                                            const struct kda_process *process);
+/* Was every process of the image read? */
+bool kda_audit_processes_whole(struct kda_audit *audit);
+/* And every driver? */
+bool kda_audit_modules_whole(struct kda_audit *audit);
 /* True, after "not checked" was recorded, when there is no model to look at. */
 bool kda_audit_no_model(struct kda_audit *audit);
 

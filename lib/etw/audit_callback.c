@@ -56,12 +56,25 @@ static bool open_kinds(struct kda_audit *audit)
     return readable == 0;
 }
 
-static bool modules_whole(struct kda_audit *audit)
+bool kda_audit_modules_whole(struct kda_audit *audit)
 {
     const struct kda_module *modules;
     size_t count;
     return kda_modules(audit->kernel, &modules, &count, NULL) == KDA_OK &&
            !kda_audit_has_gap(audit, "modules") && !kda_audit_has_gap(audit, "module");
+}
+
+/* The drivers, with what may be missing among them said; NULL: none is known. */
+static const struct kda_module *drivers(struct kda_audit *audit, size_t *count)
+{
+    static const char *const kinds[] = {"modules", "module", "module_name", NULL};
+    const struct kda_module *modules;
+    if (kda_modules(audit->kernel, &modules, count, NULL) != KDA_OK) {
+        kda_audit_open(audit, NULL, "the driver list cannot be read");
+        return NULL;
+    }
+    kda_audit_open_gaps(audit, "drivers", kinds);
+    return modules;
 }
 
 /* ---- code outside every driver ---- */
@@ -72,7 +85,7 @@ static void outside(struct kda_audit *audit, const struct kda_callback *row,
 {
     if (function == 0 || kda_module_at(audit->kernel, function))
         return;
-    if (!modules_whole(audit)) {
+    if (!kda_audit_modules_whole(audit)) {
         kda_audit_open(audit, subject, "the driver list cannot be read to its end");
         return;
     }
@@ -110,9 +123,16 @@ static void check_count(struct kda_audit *audit)
         struct kda_subject subject =
             kda_subject_of("callback", kda_callback_kind_name(kind), source->va, NULL);
         char expected[40];
-        if (source->status != KDA_OK || !source->complete || !source->has_count)
-            continue;
+        if (source->status != KDA_OK || !source->complete || kind >= KDA_CALLBACK_OBJECT_PROCESS)
+            continue; /* the kernel does not count object callbacks */
         kda_audit_examined(audit);
+        if (!source->has_count) {
+            kda_audit_open(audit, &subject,
+                           source->count_va ? "the kernel's count is not in the image"
+                                            : "where the kernel's count is, is not known for this "
+                                              "build");
+            continue;
+        }
         if (source->count == source->found)
             continue;
         (void)snprintf(expected, sizeof(expected), "%zu, as many as there are", source->found);
@@ -145,6 +165,7 @@ static const struct {
 #define REGISTERING (sizeof(registering) / sizeof(registering[0]))
 
 struct wanted {
+    size_t *left;                /* names that may still be looked at, over all drivers */
     unsigned kinds[REGISTERING]; /* of the names it imports */
     size_t count;
 };
@@ -153,6 +174,9 @@ static bool on_import(void *context, const char *module, const char *name)
 {
     struct wanted *wanted = context;
     (void)module;
+    if (*wanted->left == 0)
+        return false;
+    --*wanted->left;
     for (size_t i = 0; i < REGISTERING; i++) {
         if (strcmp(registering[i].name, name) != 0)
             continue;
@@ -197,7 +221,7 @@ static const char *kind_text(unsigned kinds)
 static void audit_driver(struct kda_audit *audit, const struct kda_module *module)
 {
     struct kda_subject subject = kda_subject_of("driver", module->name, module->base, NULL);
-    struct wanted wanted = {{0}, 0};
+    struct wanted wanted = {.left = &audit->imports_left};
     struct kda_error why;
     kda_audit_examined(audit);
     enum kda_status status = kda_module_imports(audit->kernel, module, on_import, &wanted, &why);
@@ -217,20 +241,21 @@ static void audit_driver(struct kda_audit *audit, const struct kda_module *modul
                           kind_text(wanted.kinds[i]));
         kda_audit_hex(audit, "driver", module->va, module->base, NULL);
     }
+    if (status == KDA_OK && audit->imports_left == 0)
+        status = kda_fail(&why, KDA_LIMIT, "audit", "the drivers import more than %u names",
+                          KDA_AUDIT_MAX_IMPORTS);
     if (status != KDA_OK)
         kda_audit_open(audit, &subject, "its import table: %s", why.text);
 }
 
 static void check_missing(struct kda_audit *audit)
 {
-    const struct kda_module *modules;
     size_t count;
     if (open_kinds(audit))
         return;
-    if (kda_modules(audit->kernel, &modules, &count, NULL) != KDA_OK) {
-        kda_audit_open(audit, NULL, "the driver list cannot be read");
+    const struct kda_module *modules = drivers(audit, &count);
+    if (!modules)
         return;
-    }
     uint64_t kernel = kda_kernel_info(audit->kernel)->base;
     for (size_t i = 0; i < count; i++)
         if (modules[i].base != kernel)
@@ -258,14 +283,12 @@ bool kda_audit_is_security_driver(const char *name)
 
 static void check_security_driver(struct kda_audit *audit)
 {
-    const struct kda_module *modules;
     size_t count;
     if (open_kinds(audit))
         return;
-    if (kda_modules(audit->kernel, &modules, &count, NULL) != KDA_OK) {
-        kda_audit_open(audit, NULL, "the driver list cannot be read");
+    const struct kda_module *modules = drivers(audit, &count);
+    if (!modules)
         return;
-    }
     for (size_t i = 0; i < count; i++) {
         struct kda_subject subject =
             kda_subject_of("driver", modules[i].name, modules[i].base, NULL);

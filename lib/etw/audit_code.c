@@ -12,76 +12,138 @@
 #define HEAD 16u
 
 /* What the first bytes of a function say. */
-enum verdict { CLEAN, BLANK, RETURNS, JUMPS, BREAKS, NOT_A_STUB };
+enum verdict { CLEAN, BLANK, UNREADABLE, RETURNS, JUMPS, BREAKS, NOT_A_STUB };
 
 static const char *const verdict_text[] = {
     [CLEAN] = "",
-    [BLANK] = "is blank",
+    [BLANK] = "is all zero in this image",
+    [UNREADABLE] = "jumps through a pointer that cannot be read",
     [RETURNS] = "returns at once",
     [JUMPS] = "jumps out of its module",
     [BREAKS] = "begins with a breakpoint",
     [NOT_A_STUB] = "does not begin as a system call does",
 };
 
-/* Where a jump at the start of a function leads. False: no jump, or one whose target would have to
- * be read first. */
-static bool jump_target(const uint8_t *code, uint64_t va, uint64_t *target)
+/* Code to look at, and whose. */
+struct code {
+    struct kda_kernel *kernel;
+    uint64_t dtb, va;
+    uint64_t base; /* of its module */
+    uint32_t size;
+    uint8_t bytes[HEAD];
+    size_t skip; /* bytes of padding in front */
+};
+
+/* The n-th byte behind the padding. */
+static uint8_t byte_at(const struct code *code, size_t n)
 {
-    if (code[0] == 0xe9) { /* jmp rel32 */
-        *target = va + 5 + (uint64_t)(int64_t)(int32_t)kda_le32(code + 1);
-        return true;
-    }
-    if (code[0] == 0xeb) { /* jmp rel8 */
-        *target = va + 2 + (uint64_t)(int64_t)(int8_t)code[1];
-        return true;
-    }
-    if (code[0] == 0x48 && (code[1] & 0xf8) == 0xb8 && code[10] == 0xff &&
-        (code[11] & 0xf8) == 0xe0) { /* mov r64, imm64; jmp r64 */
-        *target = kda_le64(code + 2);
-        return true;
-    }
-    if (code[0] == 0x49 && (code[1] & 0xf8) == 0xb8 && code[10] == 0x41 && code[11] == 0xff) {
-        *target = kda_le64(code + 2);
-        return true;
-    }
-    if (code[0] == 0x68 && code[5] == 0xc3) { /* push imm32; ret */
-        *target = (uint64_t)(int64_t)(int32_t)kda_le32(code + 1);
-        return true;
-    }
-    return false;
+    return code->skip + n < HEAD ? code->bytes[code->skip + n] : 0;
 }
 
-static bool returns_at_once(const uint8_t *code)
+static bool starts(const struct code *code, const char *bytes, size_t size)
 {
+    return code->skip + size <= HEAD && memcmp(code->bytes + code->skip, bytes, size) == 0;
+}
+
+static bool number_at(const struct code *code, size_t n, size_t size, uint64_t *ret)
+{
+    uint8_t bytes[8] = {0};
+    if (code->skip + n + size > HEAD)
+        return false;
+    memcpy(bytes, code->bytes + code->skip + n, size);
+    *ret = kda_le64(bytes);
+    return true;
+}
+
+/* mov r64, imm64, then a jump there: through the register, or pushed and returned to. */
+static bool far_jump(const struct code *code, uint64_t *target)
+{
+    uint8_t prefix = byte_at(code, 0), reg = byte_at(code, 1) & 7;
+    if ((prefix != 0x48 && prefix != 0x49) || (byte_at(code, 1) & 0xf8) != 0xb8)
+        return false;
+    size_t at = 10;
+    if (prefix == 0x49 && byte_at(code, at++) != 0x41)
+        return false;
+    bool jumps = byte_at(code, at) == 0xff && byte_at(code, at + 1) == (0xe0 | reg);
+    bool returns = byte_at(code, at) == (0x50 | reg) && byte_at(code, at + 1) == 0xc3;
+    return (jumps || returns) && number_at(code, 2, 8, target);
+}
+
+/* Where a jump at the start of a function leads. *status is not KDA_OK when the target has to be
+ * read and is not there. False: no jump. */
+static bool jump_target(const struct code *code, uint64_t *target, enum kda_status *status,
+                        struct kda_error *why)
+{
+    uint64_t at = code->va + code->skip, value, high;
+    *status = KDA_OK;
+    if (byte_at(code, 0) == 0xe9 && number_at(code, 1, 4, &value)) { /* jmp rel32 */
+        *target = at + 5 + (uint64_t)(int64_t)(int32_t)value;
+        return true;
+    }
+    if (byte_at(code, 0) == 0xeb && number_at(code, 1, 1, &value)) { /* jmp rel8 */
+        *target = at + 2 + (uint64_t)(int64_t)(int8_t)value;
+        return true;
+    }
+    if (starts(code, "\xff\x25", 2) && number_at(code, 2, 4, &value)) { /* jmp [rip + n] */
+        uint8_t bytes[8] = {0};
+        *status = kda_read_in(code->kernel, code->dtb, at + 6 + (uint64_t)(int64_t)(int32_t)value,
+                              bytes, 8, why);
+        *target = kda_le64(bytes);
+        return true;
+    }
+    if (far_jump(code, target))
+        return true;
+    if (byte_at(code, 0) != 0x68 || !number_at(code, 1, 4, &value))
+        return false;
+    *target = (uint64_t)(int64_t)(int32_t)value;
+    if (byte_at(code, 5) == 0xc3) /* push imm32; ret */
+        return true;
+    if (code->skip + 14 > HEAD ||
+        memcmp(code->bytes + code->skip + 5, "\xc7\x44\x24\x04", 4) != 0 ||
+        byte_at(code, 13) != 0xc3 || !number_at(code, 9, 4, &high))
+        return false;
+    *target = high << 32 | (value & UINT32_MAX); /* push; mov [rsp+4], imm32; ret */
+    return true;
+}
+
+/* A result first: xor eax,eax; sub eax,eax; mov eax,imm32; push imm8, pop rax; 64-bit forms. */
+static bool returns_at_once(const struct code *code)
+{
+    static const struct {
+        const char *bytes;
+        size_t size, skip;
+    } results[] = {{"\x33\xc0", 2, 2},     {"\x31\xc0", 2, 2},     {"\x2b\xc0", 2, 2},
+                   {"\x29\xc0", 2, 2},     {"\x48\x33\xc0", 3, 3}, {"\x48\x31\xc0", 3, 3},
+                   {"\x48\x2b\xc0", 3, 3}, {"\x48\x29\xc0", 3, 3}, {"\xb8", 1, 5},
+                   {"\x48\xc7\xc0", 3, 7}, {"\x83\xc8", 2, 3}};
     size_t at = 0;
-    /* A result first: xor eax,eax; sub eax,eax; mov eax,imm32; and the 64-bit forms. */
-    if (code[0] == 0x48 && (code[1] == 0x33 || code[1] == 0x31 || code[1] == 0x2b))
+    for (size_t i = 0; at == 0 && i < sizeof(results) / sizeof(results[0]); i++)
+        if (starts(code, results[i].bytes, results[i].size))
+            at = results[i].skip;
+    if (byte_at(code, 0) == 0x6a && byte_at(code, 2) == 0x58)
         at = 3;
-    else if ((code[0] == 0x33 || code[0] == 0x31 || code[0] == 0x2b) && code[1] == 0xc0)
-        at = 2;
-    else if (code[0] == 0xb8)
-        at = 5;
-    else if (code[0] == 0x48 && code[1] == 0xc7 && code[2] == 0xc0)
-        at = 7;
-    return code[at] == 0xc3 || code[at] == 0xc2;
+    return byte_at(code, at) == 0xc3 || byte_at(code, at) == 0xc2 ||
+           (byte_at(code, at) == 0xf3 && byte_at(code, at + 1) == 0xc3);
 }
 
-static enum verdict judge(const uint8_t *code, uint64_t va, uint64_t base, uint32_t size, bool stub)
+static enum verdict judge(struct code *code, bool stub, uint64_t *target, struct kda_error *why)
 {
     static const uint8_t blank[HEAD];
     static const uint8_t syscall_stub[] = {0x4c, 0x8b, 0xd1, 0xb8}; /* mov r10,rcx; mov eax,imm32 */
-    uint64_t target;
-    if (memcmp(code, blank, sizeof(blank)) == 0)
+    enum kda_status status;
+    if (memcmp(code->bytes, blank, sizeof(blank)) == 0)
         return BLANK;
-    if (code[0] == 0xcc)
+    code->skip = 0;
+    while (code->skip < HEAD / 2 && code->bytes[code->skip] == 0x90)
+        code->skip++;
+    *target = 0;
+    if (byte_at(code, 0) == 0xcc)
         return BREAKS;
-    if (jump_target(code, va, &target))
-        return target - base < size ? CLEAN : JUMPS;
-    if (code[0] == 0xff && code[1] == 0x25 && stub)
-        return JUMPS;
+    if (jump_target(code, target, &status, why))
+        return status != KDA_OK ? UNREADABLE : *target - code->base < code->size ? CLEAN : JUMPS;
     if (returns_at_once(code))
         return RETURNS;
-    if (stub && memcmp(code, syscall_stub, sizeof(syscall_stub)) != 0)
+    if (stub && memcmp(code->bytes, syscall_stub, sizeof(syscall_stub)) != 0)
         return NOT_A_STUB;
     return CLEAN;
 }
@@ -93,19 +155,34 @@ static void bytes_text(const uint8_t *code, char *text, size_t cap)
         used += (size_t)snprintf(text + used, cap - used, "%s%02x", i ? " " : "", code[i]);
 }
 
-static void tell(struct kda_audit *audit, enum kda_severity severity,
-                 const struct kda_subject *subject, const char *function, enum verdict verdict,
-                 const uint8_t *code, uint64_t va)
+/* Reads and judges the function at code->va. */
+static void check_code(struct kda_audit *audit, enum kda_severity severity,
+                       const struct kda_subject *subject, const char *function, struct code *code,
+                       bool stub)
 {
     char text[HEAD * 3 + 8];
+    struct kda_error why;
     uint64_t target;
+    if (kda_read_in(code->kernel, code->dtb, code->va, code->bytes, HEAD, &why) != KDA_OK) {
+        kda_audit_open(audit, subject, "%s: %s", function, why.text);
+        return;
+    }
+    enum verdict verdict = judge(code, stub, &target, &why);
+    if (verdict == CLEAN)
+        return;
+    if (verdict == BLANK || verdict == UNREADABLE) {
+        kda_audit_open(audit, subject, "%s %s", function, verdict_text[verdict]);
+        return;
+    }
     if (verdict == BREAKS) /* a debugger's, and it lets events through */
         severity = KDA_SEVERITY_INFO;
     kda_audit_finding(audit, severity, subject, "%s %s", function, verdict_text[verdict]);
-    bytes_text(code, text, sizeof(text));
-    kda_audit_evidence(audit, function, va, text, "the function's own code");
-    if (verdict == JUMPS && jump_target(code, va, &target))
-        kda_audit_hex(audit, "leads to", va, target, "an address in the module");
+    bytes_text(code->bytes, text, sizeof(text));
+    kda_audit_evidence(audit, function, code->va, text, "the function's own code");
+    if (verdict == JUMPS)
+        kda_audit_hex(audit,
+                      kda_audit_text(audit, "leads to code %s", kda_audit_place(audit, target)),
+                      code->va, target, "an address in the module");
 }
 
 /* ---- the kernel ---- */
@@ -119,23 +196,20 @@ static void check_kernel(struct kda_audit *audit)
     for (size_t i = 0; i < sizeof(kernel_functions) / sizeof(kernel_functions[0]); i++) {
         const char *function = kernel_functions[i];
         struct kda_subject subject = kda_subject_of("function", function, 0, NULL);
+        struct code code = {.kernel = audit->kernel,
+                            .dtb = info->dtb,
+                            .base = info->base,
+                            .size = info->id.pe_size};
         struct kda_error why;
-        uint8_t code[HEAD];
         kda_audit_examined(audit);
-        enum kda_status status = kda_kernel_export(audit->kernel, function, &subject.va, &why);
-        if (status == KDA_OK)
-            status = kda_read(audit->kernel, subject.va, code, sizeof(code), &why);
+        enum kda_status status = kda_kernel_export(audit->kernel, function, &code.va, &why);
+        subject.va = code.va;
         if (status == KDA_NO_MEMORY)
             audit->no_memory = true;
-        if (status != KDA_OK) {
+        if (status != KDA_OK)
             kda_audit_open(audit, &subject, "%s", why.text);
-            continue;
-        }
-        enum verdict verdict = judge(code, subject.va, info->base, info->id.pe_size, false);
-        if (verdict == BLANK)
-            kda_audit_open(audit, &subject, "its code is all zero in this image");
-        else if (verdict != CLEAN)
-            tell(audit, KDA_SEVERITY_CRITICAL, &subject, function, verdict, code, subject.va);
+        else
+            check_code(audit, KDA_SEVERITY_CRITICAL, &subject, function, &code, false);
     }
 }
 
@@ -151,30 +225,21 @@ static void check_process(struct kda_audit *audit, const struct kda_process *pro
 {
     struct kda_subject subject = kda_subject_process(process);
     struct kda_error why;
-    uint64_t base;
-    uint32_t size;
+    struct code code = {.kernel = audit->kernel, .dtb = process->dtb};
     enum kda_status status =
-        kda_process_module(audit->kernel, process, "ntdll.dll", &base, &size, &why);
+        kda_process_module(audit->kernel, process, "ntdll.dll", &code.base, &code.size, &why);
     if (status != KDA_OK) {
         kda_audit_open(audit, &subject, "ntdll.dll: %s", why.text);
         return;
     }
     for (size_t i = 0; i < sizeof(user_functions) / sizeof(user_functions[0]); i++) {
-        uint64_t va;
-        uint8_t code[HEAD];
-        status =
-            kda_process_export(audit->kernel, process, base, user_functions[i].name, &va, &why);
-        if (status == KDA_OK)
-            status = kda_read_in(audit->kernel, process->dtb, va, code, sizeof(code), &why);
-        if (status != KDA_OK) {
+        status = kda_process_export(audit->kernel, process, code.base, user_functions[i].name,
+                                    &code.va, &why);
+        if (status != KDA_OK)
             kda_audit_open(audit, &subject, "%s: %s", user_functions[i].name, why.text);
-            continue;
-        }
-        enum verdict verdict = judge(code, va, base, size, user_functions[i].stub);
-        if (verdict == BLANK)
-            kda_audit_open(audit, &subject, "%s is all zero in this image", user_functions[i].name);
-        else if (verdict != CLEAN)
-            tell(audit, KDA_SEVERITY_HIGH, &subject, user_functions[i].name, verdict, code, va);
+        else
+            check_code(audit, KDA_SEVERITY_HIGH, &subject, user_functions[i].name, &code,
+                       user_functions[i].stub);
     }
 }
 
@@ -188,12 +253,20 @@ static void check_user(struct kda_audit *audit)
         kda_audit_open(audit, NULL, "this build's layout lacks _EPROCESS.Peb");
         return;
     }
+    static const char *const kinds[] = {"processes", "handle_tables", "cid_table", "cid_entry",
+                                        NULL};
     size_t live = 0;
+    kda_audit_open_gaps(audit, "processes", kinds);
     for (size_t i = 0; i < audit->process_count; i++) {
         const struct kda_process *process = &audit->processes[i];
         uint64_t peb = 1;
-        if (!process->readable || process->exit_time_100ns)
+        if (process->exit_time_100ns)
             continue;
+        if (!process->readable) {
+            struct kda_subject subject = kda_subject_process(process);
+            kda_audit_open(audit, &subject, "its memory is not in the image");
+            continue;
+        }
         live++;
         if (kda_read_field(audit->kernel, process->va, KDA_F_EPROCESS_Peb, &peb, NULL) == KDA_OK &&
             peb == 0)

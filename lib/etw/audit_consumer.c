@@ -49,6 +49,11 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_consumer *con
     bool found = false;
     if ((consumer->found_by & KDA_CONSUMER_LIST) || consumer->flags & FLAG_DISCONNECTED)
         return;
+    if (!consumer->session &&
+        (kda_audit_has_gap(audit, "sessions") || kda_audit_has_gap(audit, "session_slot"))) {
+        kda_audit_open(audit, subject, "the logger array is not whole");
+        return;
+    }
     if (!consumer->session) {
         kda_audit_finding(audit, KDA_SEVERITY_HIGH, subject,
                           "a handle to a consumer of session %u, which does not exist",
@@ -107,8 +112,8 @@ static void no_process(struct kda_audit *audit, const struct kda_etw_consumer *c
 {
     const struct kda_process *process = kda_process_at(audit->kernel, consumer->process_va);
     if (!process) {
-        if (audit->processes_status != KDA_OK) {
-            kda_audit_open(audit, subject, "the processes of the image cannot be read");
+        if (!kda_audit_processes_whole(audit)) {
+            kda_audit_open(audit, subject, "not every process of the image can be read");
             return;
         }
         kda_audit_finding(audit, KDA_SEVERITY_HIGH, subject,

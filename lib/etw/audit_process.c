@@ -18,6 +18,16 @@ enum kda_status kda_audit_process_unlinked(struct kda_audit *audit,
     return status == KDA_OK && found ? KDA_ABSENT : status;
 }
 
+bool kda_audit_processes_whole(struct kda_audit *audit)
+{
+    static const char *const kinds[] = {"processes", "process",   "handle_tables", "handle_table",
+                                        "cid_table", "cid_entry", "object"};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (kda_audit_has_gap(audit, kinds[i]))
+            return false;
+    return audit->processes_status == KDA_OK;
+}
+
 static bool no_processes(struct kda_audit *audit)
 {
     static const char *const kinds[] = {"processes", "handle_tables", "handle_table",

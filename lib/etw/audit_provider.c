@@ -12,12 +12,10 @@
 
 #define BUCKET_SIZE 0x38u /* three list heads and a lock; docs/etw.md */
 #define BUCKET_COUNT 64u
+#define BUCKET_LISTS 3u
 #define LIST_ENTRY_SIZE 16u
 
-typedef void (*provider_fn)(struct kda_audit *audit, const struct kda_etw_provider *provider,
-                            const struct kda_subject *subject);
-
-static void each_provider(struct kda_audit *audit, provider_fn fn)
+void kda_audit_each_provider(struct kda_audit *audit, kda_provider_fn fn)
 {
     size_t count;
     if (kda_audit_no_model(audit))
@@ -36,8 +34,8 @@ static void each_provider(struct kda_audit *audit, provider_fn fn)
 }
 
 /* Are all eight slots and the combined view readable? */
-static bool slots_readable(struct kda_audit *audit, const struct kda_etw_provider *provider,
-                           const struct kda_subject *subject)
+bool kda_audit_slots_readable(struct kda_audit *audit, const struct kda_etw_provider *provider,
+                              const struct kda_subject *subject)
 {
     bool whole = provider->combined.readable;
     for (unsigned i = 0; i < KDA_ETW_ENABLE_SLOTS; i++)
@@ -90,7 +88,7 @@ static void combined(struct kda_audit *audit, const struct kda_etw_provider *pro
 {
     struct kda_etw_enable sum;
     const struct kda_etw_enable *said = &provider->combined;
-    if (!slots_readable(audit, provider, subject))
+    if (!kda_audit_slots_readable(audit, provider, subject))
         return;
     combine(provider, &sum);
     bool said_on = said->enabled != 0, on = sum.enabled != 0;
@@ -118,7 +116,7 @@ static void combined(struct kda_audit *audit, const struct kda_etw_provider *pro
 
 static void check_combined(struct kda_audit *audit)
 {
-    each_provider(audit, combined);
+    kda_audit_each_provider(audit, combined);
 }
 
 /* ---- slots that name no session ---- */
@@ -126,9 +124,11 @@ static void check_combined(struct kda_audit *audit)
 static void dead_session(struct kda_audit *audit, const struct kda_etw_provider *provider,
                          const struct kda_subject *subject)
 {
+    if (!kda_audit_slots_readable(audit, provider, subject))
+        return;
     for (unsigned i = 0; i < KDA_ETW_ENABLE_SLOTS; i++) {
         const struct kda_etw_enable *slot = &provider->enables[i];
-        if (!slot->readable || !slot->enabled || slot->session)
+        if (!slot->enabled || slot->session)
             continue;
         if (kda_audit_has_gap(audit, "sessions") || kda_audit_has_gap(audit, "session_slot")) {
             kda_audit_open(audit, subject, "slot %u: the logger array is not whole", i);
@@ -145,152 +145,7 @@ static void dead_session(struct kda_audit *audit, const struct kda_etw_provider 
 
 static void check_dead_session(struct kda_audit *audit)
 {
-    each_provider(audit, dead_session);
-}
-
-/* ---- filters that leave nothing ---- */
-
-static bool any_pid_alive(const struct kda_audit *audit, const struct kda_etw_filter *filter)
-{
-    for (size_t i = 0; i < filter->pid_count; i++)
-        if (kda_audit_live_pid(audit, filter->pids[i]))
-            return true;
-    return false;
-}
-
-/* The list matches the last part of a path, or a whole one. */
-static bool executable_alive(const struct kda_audit *audit, const char *name, size_t size)
-{
-    for (size_t i = 0; i < audit->process_count; i++) {
-        const struct kda_process *process = &audit->processes[i];
-        char wanted[260];
-        const char *file = process->image ? strrchr(process->image, '\\') : NULL;
-        const char *own = strrchr(name, '\\');
-        if (own && own < name + size) {
-            size -= (size_t)(own + 1 - name);
-            name = own + 1;
-        }
-        if (process->exit_time_100ns || size >= sizeof(wanted))
-            continue;
-        memcpy(wanted, name, size);
-        wanted[size] = '\0';
-        if (file ? kda_same_nocase(file + 1, wanted)
-                 : process->name[0] && kda_starts_nocase(wanted, process->name))
-            return true;
-    }
-    return false;
-}
-
-static bool any_executable_alive(const struct kda_audit *audit, const char *names)
-{
-    while (*names) {
-        size_t size = strcspn(names, ";");
-        if (size > 0 && executable_alive(audit, names, size))
-            return true;
-        names += size;
-        names += *names == ';';
-    }
-    return false;
-}
-
-static bool processes_whole(struct kda_audit *audit)
-{
-    return audit->processes_status == KDA_OK && !kda_audit_has_gap(audit, "processes") &&
-           !kda_audit_has_gap(audit, "process");
-}
-
-static void pid_text(const struct kda_etw_filter *filter, char *text, size_t cap)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < filter->pid_count && used + 16 < cap; i++)
-        used += (size_t)snprintf(text + used, cap - used, "%s%u", i ? " " : "", filter->pids[i]);
-}
-
-/* A list of ids to let through: does any event that the provider is known to have pass? */
-static void known_events(struct kda_audit *audit, const struct kda_etw_provider *provider,
-                         const struct kda_etw_filter *filter, const struct kda_subject *subject)
-{
-    uint16_t id;
-    size_t n = 0;
-    for (; audit->options.known_event(audit->options.context, provider->guid, n, &id); n++)
-        for (size_t i = 0; i < filter->event_id_count; i++)
-            if (filter->event_ids[i] == id)
-                return;
-    if (n == 0)
-        return;
-    kda_audit_finding(audit, KDA_SEVERITY_MEDIUM, subject,
-                      "slot %u lets through no event that the provider is known to have",
-                      filter->slot);
-    kda_audit_number(audit, "event ids", filter->va, filter->event_id_count,
-                     "a list with one of its events");
-}
-
-/* Filters of one sort that let nothing through, as one finding. */
-static void tell_silent(struct kda_audit *audit, const struct kda_etw_provider *provider,
-                        const struct kda_subject *subject, const char *what,
-                        bool (*lets_through)(const struct kda_audit *,
-                                             const struct kda_etw_filter *))
-{
-    unsigned slots = 0;
-    for (size_t i = 0; i < provider->filter_count; i++) {
-        const struct kda_etw_filter *filter = &provider->filters[i];
-        if (filter->slot < KDA_ETW_ENABLE_SLOTS && provider->enables[filter->slot].enabled &&
-            !lets_through(audit, filter))
-            slots |= 1u << filter->slot;
-    }
-    if (slots == 0)
-        return;
-    if (!processes_whole(audit)) {
-        kda_audit_open(audit, subject, "slots 0x%x: not every process of the image can be read",
-                       slots);
-        return;
-    }
-    kda_audit_finding(audit, KDA_SEVERITY_MEDIUM, subject,
-                      "slots 0x%x are enabled for %s of which none is alive: no event passes",
-                      slots, what);
-    for (size_t i = 0; i < provider->filter_count; i++) {
-        const struct kda_etw_filter *filter = &provider->filters[i];
-        char pids[256];
-        if (filter->slot >= KDA_ETW_ENABLE_SLOTS || !(slots >> filter->slot & 1u))
-            continue;
-        pid_text(filter, pids, sizeof(pids));
-        kda_audit_evidence(audit, "filter", filter->va,
-                           filter->has_pids ? pids : filter->executables, "a process that runs");
-    }
-}
-
-static bool pids_alive(const struct kda_audit *audit, const struct kda_etw_filter *filter)
-{
-    return !filter->has_pids || any_pid_alive(audit, filter);
-}
-
-static bool executables_alive(const struct kda_audit *audit, const struct kda_etw_filter *filter)
-{
-    return !filter->executables || any_executable_alive(audit, filter->executables);
-}
-
-static void filtered(struct kda_audit *audit, const struct kda_etw_provider *provider,
-                     const struct kda_subject *subject)
-{
-    tell_silent(audit, provider, subject, "process ids", pids_alive);
-    tell_silent(audit, provider, subject, "executables", executables_alive);
-    for (size_t i = 0; i < provider->filter_count; i++) {
-        const struct kda_etw_filter *filter = &provider->filters[i];
-        if (filter->slot >= KDA_ETW_ENABLE_SLOTS || !provider->enables[filter->slot].enabled)
-            continue;
-        if (filter->has_event_ids && provider->has_guid && audit->options.known_event)
-            known_events(audit, provider, filter, subject);
-        if (filter->others & KDA_FILTER_EVENT_ID)
-            kda_audit_open(audit, subject,
-                           "slot %u: its event-id filter has a form that is not decoded",
-                           filter->slot);
-    }
-}
-
-static void check_filtered(struct kda_audit *audit)
-{
-    each_provider(audit, filtered);
+    kda_audit_each_provider(audit, dead_session);
 }
 
 /* ---- entries off their list ---- */
@@ -309,18 +164,24 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_provider *pro
     bool found = false;
     if (provider->found_by & (KDA_PROVIDER_TABLE | KDA_PROVIDER_EMBEDDED) || !provider->has_guid)
         return;
-    if (!provider->silo || provider->silo->table == 0 || !provider->has_type) {
+    if (!provider->silo || provider->silo->table == 0) {
         kda_audit_open(audit, subject, "which list it should be on is not known");
         return;
     }
-    uint64_t head = provider->silo->table + bucket_of(provider) * BUCKET_SIZE +
-                    (uint64_t)provider->type * LIST_ENTRY_SIZE;
+    uint64_t head = provider->silo->table + bucket_of(provider) * BUCKET_SIZE;
     uint64_t link = kda_audit_member(audit, provider->va, KDA_F_ETW_GUID_ENTRY_GuidList);
-    enum kda_status status = kda_audit_on_list(audit, head, KDA_ETW_MAX_GUIDS, link, &found);
-    if (status != KDA_OK || found) {
-        kda_audit_open(audit, subject, "its hash bucket cannot be read to its end");
-        return;
+    for (unsigned type = 0; type < BUCKET_LISTS; type++) {
+        if (provider->has_type && type != (unsigned)provider->type)
+            continue; /* of unknown type: it has to be on one of them */
+        enum kda_status status = kda_audit_on_list(audit, head + (uint64_t)type * LIST_ENTRY_SIZE,
+                                                   KDA_ETW_MAX_GUIDS, link, &found);
+        if (status != KDA_OK || found) {
+            kda_audit_open(audit, subject, "its hash bucket cannot be read to its end");
+            return;
+        }
     }
+    if (provider->has_type)
+        head += (uint64_t)provider->type * LIST_ENTRY_SIZE;
     kda_audit_finding(audit, KDA_SEVERITY_CRITICAL, subject,
                       "the entry was taken off its hash bucket: no session can find it any more");
     kda_audit_hex(audit, "bucket", head, bucket_of(provider), "a list that holds the entry");
@@ -333,7 +194,7 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_provider *pro
 
 static void check_unlinked(struct kda_audit *audit)
 {
-    each_provider(audit, unlinked);
+    kda_audit_each_provider(audit, unlinked);
 }
 
 /* ---- providers that nobody listens to ---- */
@@ -384,7 +245,7 @@ static void silent(struct kda_audit *audit, const struct kda_etw_provider *provi
             memcmp(guid, provider->guid, sizeof(guid)) != 0)
             continue;
         if (!provider->silo || !provider->silo->host || provider->type != KDA_ETW_TRACE ||
-            !slots_readable(audit, provider, subject) || any_slot(provider) ||
+            !kda_audit_slots_readable(audit, provider, subject) || any_slot(provider) ||
             group_enabled(audit, provider))
             continue;
         kda_audit_finding(audit, relevant[i].severity, subject, "no session has enabled %s",
@@ -400,9 +261,44 @@ static void silent(struct kda_audit *audit, const struct kda_etw_provider *provi
     }
 }
 
+/* The kernel writes Threat-Intelligence events through a handle of its own: the registration it
+ * names has to be this provider's. (EtwpPsProvRegHandle is empty in images that are healthy.) */
+#define TI_NAME "Microsoft-Windows-Threat-Intelligence"
+
+static void own_handle(struct kda_audit *audit)
+{
+    uint8_t bytes[8], guid[16], wanted[16];
+    uint64_t entry;
+    uint64_t va = kda_symbol_va(audit->kernel, KDA_SYM_EtwThreatIntProvRegHandle);
+    struct kda_subject subject = kda_subject_of("provider", TI_NAME, va, "host");
+    struct kda_error why;
+    if (va == 0)
+        return; /* builds before 17763 have none: the entry above speaks */
+    enum kda_status status = kda_read(audit->kernel, va, bytes, sizeof(bytes), &why);
+    uint64_t reg = status == KDA_OK ? kda_le64(bytes) : 0;
+    if (status == KDA_OK && reg != 0)
+        status = kda_read_field(audit->kernel, reg, KDA_F_ETW_REG_ENTRY_GuidEntry, &entry, &why);
+    if (status == KDA_OK && reg != 0)
+        status = kda_read(audit->kernel, kda_audit_member(audit, entry, KDA_F_ETW_GUID_ENTRY_Guid),
+                          guid, sizeof(guid), &why);
+    if (status != KDA_OK && status != KDA_UNMAPPED) {
+        kda_audit_open(audit, &subject, "EtwThreatIntProvRegHandle: %s", why.text);
+        return;
+    }
+    if (status == KDA_OK && reg != 0 && kda_guid_parse(relevant[0].guid, wanted) &&
+        memcmp(guid, wanted, sizeof(guid)) == 0)
+        return;
+    kda_audit_finding(audit, KDA_SEVERITY_HIGH, &subject,
+                      reg ? "the kernel's own handle is no registration of " TI_NAME
+                          : "the kernel's own handle is empty: it writes no event of " TI_NAME);
+    kda_audit_hex(audit, "EtwThreatIntProvRegHandle", va, reg, "a registration of this provider");
+}
+
 static void check_silent(struct kda_audit *audit)
 {
-    each_provider(audit, silent);
+    kda_audit_each_provider(audit, silent);
+    if (audit->etw)
+        own_handle(audit);
 }
 
 /* clang-format off */
@@ -427,17 +323,17 @@ const struct kda_check kda_checks_provider[] = {
      "a provider enabled without letting an event through.",
      "GUID entries, filters, process list",
      "a filter for a program that has ended since, or starts later",
-     "T1562.006", check_filtered},
+     "T1562.006", kda_check_filtered},
     {"provider.unlinked", KDA_SEVERITY_CRITICAL,
      "a provider entry was taken off its hash bucket",
      "Sessions that want to enable the provider make a second entry, to which nobody registers.",
      "GUID table, registrations, handles", "none known",
      "T1014", check_unlinked},
-    {"provider.silent", KDA_SEVERITY_MEDIUM,
-     "a provider that security products live on has no session",
+    {"provider.silent", KDA_SEVERITY_HIGH,
+     "a provider that security products live on has no session, or the kernel no handle to it",
      "Threat-Intelligence is enabled wherever Defender or another product is at work; clearing its "
-     "entry blinds them without stopping anything.",
-     "GUID entries of these providers",
+     "entry, or the handle through which the kernel writes, blinds them without stopping anything.",
+     "GUID entries of these providers, EtwThreatIntProvRegHandle",
      "machines without a security product; the others are not enabled everywhere",
      "T1562.006", check_silent},
     {0},

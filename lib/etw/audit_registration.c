@@ -142,11 +142,17 @@ static void mask(struct kda_audit *audit, const struct kda_etw_provider *provide
         kda_audit_open(audit, subject, "its provider's memory is not in the image");
         return;
     }
-    if (reg->has_enable_mask)
+    if (!reg->has_enable_mask)
+        kda_audit_open(audit, subject, "its EnableMask cannot be read");
+    else
         compare_mask(audit, provider, reg, subject, reg->enable_mask, "EnableMask",
                      KDA_F_ETW_REG_ENTRY_EnableMask);
-    if (!reg->has_group_enable_mask || reg->group_entry == 0)
+    if (reg->group_entry == 0)
         return;
+    if (!reg->has_group_enable_mask) {
+        kda_audit_open(audit, subject, "its GroupEnableMask cannot be read");
+        return;
+    }
     const struct kda_etw_provider *group = kda_audit_provider_at(audit, reg->group_entry);
     if (!group || !group->readable)
         kda_audit_open(audit, subject, "its provider group's entry is not in the image");
@@ -162,23 +168,17 @@ static void check_mask(struct kda_audit *audit)
 
 /* ---- code ---- */
 
-static bool modules_whole(struct kda_audit *audit)
-{
-    const struct kda_module *modules;
-    size_t count;
-    if (kda_modules(audit->kernel, &modules, &count, NULL) != KDA_OK)
-        return false;
-    return !kda_audit_has_gap(audit, "modules") && !kda_audit_has_gap(audit, "module");
-}
-
 static void callback(struct kda_audit *audit, const struct kda_etw_provider *provider,
                      const struct kda_etw_registration *reg, const struct kda_subject *subject)
 {
     (void)provider;
-    if (!reg->has_kind || !reg->kernel || reg->callback == 0 ||
-        kda_module_at(audit->kernel, reg->callback))
+    if (!reg->has_kind) {
+        kda_audit_open(audit, subject, "whether a driver or a process registered is not known");
         return;
-    if (!modules_whole(audit)) {
+    }
+    if (!reg->kernel || reg->callback == 0 || kda_module_at(audit->kernel, reg->callback))
+        return;
+    if (!kda_audit_modules_whole(audit)) {
         kda_audit_open(audit, subject, "the driver list cannot be read to its end");
         return;
     }
@@ -200,8 +200,10 @@ static void flags(struct kda_audit *audit, const struct kda_etw_provider *provid
 {
     const char *text;
     (void)provider;
-    if (!reg->has_flags)
+    if (!reg->has_flags) {
+        kda_audit_open(audit, subject, "its flags cannot be read");
         return;
+    }
     bool closed = reg->flags & FLAG_CLOSED, inserted = reg->flags & FLAG_INSERTED;
     bool listed = reg->found_by & KDA_REG_LIST;
     if (closed && listed && inserted)

@@ -173,7 +173,11 @@ static void active_logger(struct kda_audit *audit, const struct kda_etw_silo *si
         kda_audit_finding(audit, KDA_SEVERITY_HIGH, &subject,
                           "system logger %u is active and names session %u, which does not exist",
                           index, settings->loggers[index]);
-    } else if (KDA_ETW_HAS(session, S, MODE) && !(session->mode & MODE_SYSTEM_LOGGER)) {
+    } else if (!KDA_ETW_HAS(session, S, MODE)) {
+        kda_audit_open(audit, &subject, "the mode of its session (slot %u) cannot be read",
+                       session->id);
+        return;
+    } else if (!(session->mode & MODE_SYSTEM_LOGGER)) {
         kda_audit_finding(audit, KDA_SEVERITY_HIGH, &subject,
                           "system logger %u is active and names session %u, which is none", index,
                           settings->loggers[index]);
@@ -200,8 +204,13 @@ static void loggers(struct kda_audit *audit, const struct kda_etw_silo *silo,
     for (size_t i = 0; i < count; i++) {
         bool named = false;
         struct kda_subject session = kda_subject_session(sessions[i]);
-        if (sessions[i]->silo != silo || !KDA_ETW_HAS(sessions[i], S, MODE) ||
-            !(sessions[i]->mode & MODE_SYSTEM_LOGGER))
+        if (sessions[i]->silo != silo)
+            continue;
+        if (!KDA_ETW_HAS(sessions[i], S, MODE)) {
+            kda_audit_open(audit, &session, "slot %u: its mode cannot be read", sessions[i]->id);
+            continue;
+        }
+        if (!(sessions[i]->mode & MODE_SYSTEM_LOGGER))
             continue;
         for (unsigned n = 0; n < SYSTEM_LOGGERS; n++)
             named =
@@ -316,8 +325,7 @@ static void security(struct kda_audit *audit, const struct kda_etw_silo *silo)
     security_sessions(audit, silo, &subject, mask, mask_va);
     if (pid == 0 || kda_audit_live_pid(audit, pid))
         return;
-    if (audit->processes_status != KDA_OK || kda_audit_has_gap(audit, "processes") ||
-        kda_audit_has_gap(audit, "process")) {
+    if (!kda_audit_processes_whole(audit)) {
         kda_audit_open(audit, &subject, "not every process of the image can be read");
         return;
     }

@@ -165,11 +165,17 @@ static void read_counts(struct reading *reading, const struct array_kind *kind,
     uint64_t sum = 0;
     for (size_t i = 0; i < kind->count_size; i++) {
         uint8_t bytes[4];
+        struct kda_error why;
         uint64_t va = kda_symbol_va(reading->kernel, kind->counts[i]);
-        if (va == 0 || kda_read(reading->kernel, va, bytes, sizeof(bytes), NULL) != KDA_OK)
+        if (va == 0)
             return;
         if (i == 0)
             source->count_va = va;
+        enum kda_status status = kda_read(reading->kernel, va, bytes, sizeof(bytes), &why);
+        if (status != KDA_OK) {
+            missing(reading, va, status, &why);
+            return;
+        }
         sum += kda_le32(bytes);
     }
     source->has_count = true;
@@ -289,12 +295,18 @@ static void read_registry(struct reading *reading)
     read_list(reading, KDA_CALLBACK_REGISTRY, head, "registry_callbacks", on_registry);
     struct kda_callback_source *source = &reading->out->sources[KDA_CALLBACK_REGISTRY];
     uint64_t count_va = kda_symbol_va(reading->kernel, KDA_SYM_CmpCallBackCount);
+    struct kda_error why;
     uint8_t bytes[4];
-    if (count_va && kda_read(reading->kernel, count_va, bytes, sizeof(bytes), NULL) == KDA_OK) {
-        source->has_count = true;
-        source->count = kda_le32(bytes);
-        source->count_va = count_va;
+    if (count_va == 0)
+        return;
+    source->count_va = count_va;
+    enum kda_status status = kda_read(reading->kernel, count_va, bytes, sizeof(bytes), &why);
+    if (status != KDA_OK) {
+        missing(reading, count_va, status, &why);
+        return;
     }
+    source->has_count = true;
+    source->count = kda_le32(bytes);
 }
 
 static void read_object(struct reading *reading, enum kda_callback_kind kind,

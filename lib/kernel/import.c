@@ -14,7 +14,7 @@
 
 #define DESCRIPTOR_SIZE 20u
 #define MAX_DESCRIPTORS 256u
-#define MAX_NAMES 16384u /* over all descriptors */
+#define MAX_NAMES 4096u /* over all descriptors; drivers have some hundred */
 #define MAX_NAME 256u
 #define BY_NUMBER ((uint64_t)1 << 63)
 

@@ -104,6 +104,11 @@ static struct extent audit_part(struct forge *f, const char *kind, const char *i
         return (struct extent){callback->va, 0x38, 0};
     if (strcmp(kind, "altitude") == 0 && callback)
         return (struct extent){callback->altitude_va, 2, 0};
+    for (size_t i = 0; i < f->truth.silo_count; i++)
+        if (f->truth.silos[i].number == number && strcmp(kind, "settings") == 0)
+            return (struct extent){
+                at(f, f->truth.silos[i].state, F(ETW_SILODRIVERSTATE, SystemLoggerSettings)),
+                size_of(f, ST(ETW_SYSTEM_LOGGER_SETTINGS), 1), 0};
     const struct forge_module *m =
         strcmp(kind, "imports") == 0 ? forge_module_by_name(f, id) : NULL;
     if (m)
