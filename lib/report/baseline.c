@@ -18,6 +18,8 @@
 
 #define MAX_LEAVES 262144u
 #define NAME_MAX 1024u
+#define NAMES 5u  /* parts of an object's name */
+#define FIELDS 9u /* of an object that are compared */
 
 /* A scalar of a row. */
 struct leaf {
@@ -50,8 +52,8 @@ struct kda_baseline {
  * the element ("." before it: in the row). */
 struct kind {
     const char *row, *object, *list;
-    const char *names[5];
-    const char *fields[9];
+    const char *names[NAMES];
+    const char *fields[FIELDS];
 };
 
 static const struct kind kinds[] = {
@@ -240,9 +242,7 @@ static const char *joined(struct kda_baseline *baseline, struct range in, const 
 static const char *element_path(char *path, size_t cap, const struct kind *kind, size_t index,
                                 const char *name)
 {
-    if (name[0] == '.')
-        (void)snprintf(path, cap, "%s", name + 1);
-    else if (kind->list)
+    if (kind->list)
         (void)snprintf(path, cap, "%s.%zu.%s", kind->list, index, name);
     else
         (void)snprintf(path, cap, "%s", name);
@@ -257,9 +257,8 @@ static const char *name_part(const char *field, const char *value)
 }
 
 static bool add_object(struct kda_baseline *baseline, const struct kind *kind, size_t index,
-                       struct range in)
+                       struct range in, const char *const outer[NAMES])
 {
-    struct range row = {0, baseline->leaf_count};
     char path[NAME_MAX], name[NAME_MAX] = "";
     size_t used = 0;
     void *items = baseline->objects;
@@ -269,9 +268,11 @@ static bool add_object(struct kda_baseline *baseline, const struct kind *kind, s
     baseline->objects = items;
     struct object *object = &baseline->objects[baseline->count];
     memset(object, 0, sizeof(*object));
-    for (size_t i = 0; i < 5 && kind->names[i] && used < sizeof(name); i++) {
-        const char *value = leaf(baseline, kind->names[i][0] == '.' ? row : in,
-                                 element_path(path, sizeof(path), kind, index, kind->names[i]));
+    for (size_t i = 0; i < NAMES && kind->names[i] && used < sizeof(name); i++) {
+        const char *value = outer[i];
+        if (kind->names[i][0] != '.')
+            value =
+                leaf(baseline, in, element_path(path, sizeof(path), kind, index, kind->names[i]));
         if (value)
             used += (size_t)snprintf(name + used, sizeof(name) - used, "%s%s", used ? " " : "",
                                      name_part(kind->names[i], value));
@@ -282,10 +283,10 @@ static bool add_object(struct kda_baseline *baseline, const struct kind *kind, s
         kda_arena_strndup(&baseline->arena, name, kda_utf8_valid_prefix(name, strlen(name)));
     object->va = va ? strtoull(va, NULL, 16) : 0;
     object->order = baseline->count;
-    object->facts = kda_arena_alloc(&baseline->arena, 9 * sizeof(*object->facts));
+    object->facts = kda_arena_alloc(&baseline->arena, FIELDS * sizeof(*object->facts));
     if (!object->name || !object->facts)
         return false;
-    for (size_t i = 0; i < 9 && kind->fields[i]; i++) {
+    for (size_t i = 0; i < FIELDS && kind->fields[i]; i++) {
         const char *value =
             joined(baseline, in, element_path(path, sizeof(path), kind, index, kind->fields[i]));
         char *kept = value ? kda_arena_strdup(&baseline->arena, value) : NULL;
@@ -336,13 +337,17 @@ static bool in_use(const struct kda_baseline *baseline)
 static bool add_objects(struct kda_baseline *baseline, const struct kind *kind)
 {
     struct range in = {0, baseline->leaf_count};
+    const char *outer[NAMES] = {NULL};
     size_t index = 0;
+    for (size_t i = 0; i < NAMES && kind->names[i]; i++)
+        if (kind->names[i][0] == '.')
+            outer[i] = leaf(baseline, in, kind->names[i] + 1);
     if (!kind->list && strcmp(kind->object, "provider") == 0 && !in_use(baseline))
         return true;
     if (!kind->list)
-        return add_object(baseline, kind, 0, in);
+        return add_object(baseline, kind, 0, in, outer);
     for (size_t from = 0; next_element(baseline, kind->list, from, &in, &index); from = in.to)
-        if (!add_object(baseline, kind, index, in))
+        if (!add_object(baseline, kind, index, in, outer))
             return false;
     return true;
 }
