@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 DEMO := $(BUILD)/demo
 TYPE ?= RelWithDebInfo
 
-.PHONY: all demo check bench mutants fuzz install tables clean deps-demo deps-check
+.PHONY: all demo check bench mutants fuzz install tables docs clean deps-demo deps-check
 
 all: $(BUILD)/release/kda
 
@@ -57,6 +57,11 @@ fuzz: deps-check
 tables:
 	python3 tools/gen_profiles.py ../shared/data/layouts.tsv lib/symbols/profiles_data.c
 	python3 tools/gen_providers.py ../shared/data/providers.tsv lib/symbols/providers_data.c
+
+# Regenerates the pages that are made from tables of the code; the result is committed.
+docs: all
+	$(BUILD)/release/kda-events-doc > docs/events.md
+	$(BUILD)/release/kda-checks-doc > docs/checks.md
 
 install: all
 	cmake --install $(BUILD)/release

@@ -139,6 +139,8 @@ static int map_of(struct cli *cli, struct kda_baseline *baseline)
         cli_error_of(rows.status != KDA_OK ? &rows.err : &err);
         return CLI_INTERNAL;
     }
+    const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
+    kda_baseline_add_gaps(baseline, gaps->count + gaps->dropped);
     kda_baseline_cover_callbacks(baseline);
     return CLI_DONE;
 }
@@ -189,6 +191,12 @@ static int report_changes(struct cli *cli)
         if (!kda_baseline_covers(before, "callback"))
             cli_note(cli, "'%s' has no rows of callbacks: they are not compared",
                      cli->options.baseline);
+        if (kda_baseline_gaps(before) + kda_baseline_gaps(after) > 0)
+            cli_note(
+                cli,
+                "%zu gaps in the baseline, %zu in the image: what they hide looks as if it had "
+                "vanished or appeared",
+                kda_baseline_gaps(before), kda_baseline_gaps(after));
         kda_baseline_compare(before, after, put_change, cli);
     }
     kda_baseline_destroy(before);

@@ -116,8 +116,10 @@ void cli_emit_map(struct cli *cli, const struct kda_selection *selection)
     kda_report_providers(cli->report, cli->etw, selection);
     kda_report_processes(cli->report, processes, count, cli->etw, selection);
     struct kda_callbacks *callbacks;
-    if (kda_callbacks_read(cli->kernel, &callbacks, &err) != KDA_OK)
-        return; /* no symbols: what can be said about that is in the info row */
+    if (kda_callbacks_read(cli->kernel, &callbacks, &err) != KDA_OK) {
+        cli_note(cli, "callbacks are left out: %s", err.text);
+        return;
+    }
     for (size_t i = 0; i < callbacks->count; i++)
         kda_report_callback(cli->report, &callbacks->rows[i]);
     kda_callbacks_free(callbacks);

@@ -30,7 +30,7 @@ const struct cli_command cli_commands[] = {
      IMAGE | CLI_GROUP_SILO, 1, 1, cli_run_processes},
     {"map", "IMAGE", "all of it joined: session by session, who listens and who speaks",
      "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
-     "info, sessions, consumers, providers, processes and gaps.",
+     "info, sessions, consumers, providers, processes, callbacks and gaps.",
      ETW | CLI_GROUP_ALL, 1, 1, cli_run_map},
     {"callbacks", "IMAGE", "what drivers asked the kernel to call: notify routines and others",
      NULL,

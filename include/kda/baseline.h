@@ -45,6 +45,10 @@ void kda_baseline_cover_callbacks(struct kda_baseline *baseline);
 /* Can objects of this kind ("callback") be compared? */
 bool kda_baseline_covers(const struct kda_baseline *baseline, const char *object);
 
+/* Rows of gaps in the map, and those added by its maker: what they hide looks like a difference. */
+size_t kda_baseline_gaps(const struct kda_baseline *baseline);
+void kda_baseline_add_gaps(struct kda_baseline *baseline, size_t count);
+
 struct kda_change {
     const char *change; /* "appeared", "vanished", "changed" */
     const char *object; /* "session", "consumer", "provider", "slot", "registration", "callback" */

@@ -284,14 +284,14 @@ const struct kda_check kda_checks_code[] = {
      "a kernel function that writes events was patched",
      "A return or a jump at its start drops events of all drivers, or lets somebody choose.",
      "the kernel's export table and code",
-     "hypervisor products that patch the kernel",
+     "hot patches, which jump into a patch image; products that patch the kernel",
      "T1562.006", check_kernel},
     {"code.user", KDA_SEVERITY_HIGH,
      "a process's event functions were patched",
      "Two bytes at the start of EtwEventWrite silence every provider of the process (AMSI, .NET, "
      "PowerShell).",
      "user memory of the processes: loader list, ntdll.dll",
-     "security products and compatibility layers that hook ntdll.dll",
+     "security products, compatibility layers and hot patches that hook ntdll.dll",
      "T1562.006", check_user},
     {0},
 };

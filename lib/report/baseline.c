@@ -42,7 +42,8 @@ struct kda_baseline {
     struct kda_arena arena;
     struct object *objects;
     size_t count, capacity;
-    bool callbacks;      /* were looked for, even if there are none */
+    bool callbacks; /* were looked for, even if there are none */
+    size_t gaps;
     struct leaf *leaves; /* of the row at hand */
     size_t leaf_count, leaf_capacity;
     struct kda_arena row_arena;
@@ -364,6 +365,8 @@ static enum kda_status add_row(struct kda_baseline *baseline, const char *text, 
         return kda_fail(err, KDA_BAD_DATA, "baseline", "a line is no row of a map: %s", problem);
     struct range whole = {0, baseline->leaf_count};
     const char *row = leaf(baseline, whole, "row");
+    if (row && strcmp(row, "gap") == 0)
+        baseline->gaps++;
     for (size_t k = 0; row && k < KIND_COUNT; k++)
         if (strcmp(kinds[k].row, row) == 0 && !add_objects(baseline, &kinds[k]))
             return baseline->count >= KDA_BASELINE_MAX_OBJECTS
@@ -422,6 +425,16 @@ enum kda_status kda_baseline_load(struct kda_baseline *baseline, const char *pat
 size_t kda_baseline_count(const struct kda_baseline *baseline)
 {
     return baseline->count;
+}
+
+size_t kda_baseline_gaps(const struct kda_baseline *baseline)
+{
+    return baseline->gaps;
+}
+
+void kda_baseline_add_gaps(struct kda_baseline *baseline, size_t count)
+{
+    baseline->gaps += count;
 }
 
 void kda_baseline_cover_callbacks(struct kda_baseline *baseline)

@@ -3,9 +3,10 @@ import csv
 import io
 import json
 import os
+import subprocess
 import unittest
 
-from common import hexint, kda, rows, unpack, work
+from common import BIN, ROOT, forge, hexint, kda, rows, unpack, work
 from test_truth import IMAGES
 
 KINDS = {"ob_process": "object_process", "ob_thread": "object_thread"}
@@ -196,6 +197,145 @@ class AuditOutput(unittest.TestCase):
         with open(target, encoding="utf-8") as f:
             self.assertEqual(f.read(), kda("audit", self.image, "-f", "jsonl").stdout)
         os.remove(target)
+
+
+class Document(unittest.TestCase):
+    def test_checks_page_is_current(self):
+        made = subprocess.run([os.path.join(BIN, "kda-checks-doc")], stdout=subprocess.PIPE,
+                              check=True).stdout
+        with open(os.path.join(ROOT, "docs/checks.md"), "rb") as f:
+            self.assertEqual(made, f.read(), "run make docs")
+
+
+def write(name, text):
+    target = work(name)
+    with open(target, "w", encoding="utf-8") as f:
+        f.write(text)
+    return target
+
+
+class Healthy(unittest.TestCase):
+    """A machine from the project's own generator on which every check passes."""
+
+    def setUp(self):
+        self.truth = work("audit-healthy.json")
+        self.image = forge("audit", "audit-healthy.raw", "--truth", self.truth)
+
+    def test_every_check_passes(self):
+        result = kda("audit", self.image, "-f", "jsonl", "--exit-code", "--min-severity", "info")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual({x["outcome"] for x in rows(result, "check")}, {"passed"})
+        self.assertEqual({x["row"] for x in rows(result)}, {"check"})
+
+    def test_callbacks_equal_the_truth(self):
+        with open(self.truth, encoding="utf-8") as f:
+            truth = json.load(f)["callbacks"]
+        seen = rows(kda("callbacks", self.image, "-f", "jsonl"), "callback")
+        self.assertEqual(len(seen), 9)
+        for row in seen:
+            self.assertIn(row.get("module"), ("ntoskrnl.exe", "WdFilter.sys", "exampleedr.sys"))
+        keys = ("va", "slot_va", "function")
+        self.assertEqual(sorted([x["kind"]] + [hexint(x[k]) for k in keys] + [x.get("altitude")]
+                                for x in seen),
+                         sorted([x["kind"]] + [hexint(x[k]) for k in keys] + [x.get("altitude")]
+                                for x in truth))
+
+    def test_expected_sessions(self):
+        listed = write("expect.txt", "# ours\n\"Circular Kernel Context Logger\" critical\n"
+                       "Missing medium 22000-\nOlder 10240-19045\n")
+        found = rows(kda("audit", self.image, "-f", "jsonl", "--expect", listed), "audit")
+        self.assertEqual([(x["check"], x["name"], x["severity"]) for x in found],
+                         [("session.expected", "Missing", "medium")])
+        for text, part in (("A\nB often\n", "expect.txt:2: 'often'"), ("\"A\n", "expect.txt:1:"),
+                           ("# none\n", "names no session")):
+            wrong = kda("audit", self.image, "--expect", write("expect.txt", text))
+            self.assertEqual(wrong.returncode, 2)
+            self.assertIn(part, wrong.stderr)
+        self.assertEqual(kda("audit", self.image, "--expect", work("no such list")).returncode, 2)
+
+
+TRICKS = """
+poke session:4 CollectionOn 0
+poke provider:{22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} EnableInfo/TRACE_ENABLE_INFO.Level 1
+session 10 name=New mode=0x400
+callback process driver=exampleedr.sys
+consumer session=9 pid=800 unlinked
+"""
+
+
+class Baseline(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.before = forge("audit", "audit-before.raw")
+        self.after = forge("audit", "audit-after.raw", "--add", "seed 36", *sum(
+            (["--add", line] for line in TRICKS.strip().split("\n")), []))
+
+    def changes(self, image, other, *args):
+        result = kda("audit", image, "-f", "jsonl", "--baseline", other, *args)
+        self.assertIn(result.returncode, (0, 4), result.stderr)
+        return [(x["change"], x["object"], x["name"], x.get("field"), x.get("before"),
+                 x.get("after")) for x in rows(result, "change")], result
+
+    EXPECTED = [
+        ("changed", "callback", "process exampleedr.sys", "count", "1", "2"),
+        ("appeared", "consumer", "host Edr lsass.exe", None, None, None),
+        ("changed", "session", "host EventLog-System", "collecting", "true", "false"),
+        ("appeared", "session", "host New", None, None, None),
+        ("changed", "slot", "host trace {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} Edr", "level", "5",
+         "1"),
+    ]
+
+    def test_same_machine_same_objects(self):
+        self.assertEqual(self.changes(self.before, self.before)[0], [])
+        moved = forge("audit", "audit-moved.raw", "--add", "seed 77")  # every address differs
+        self.assertEqual(self.changes(moved, self.before)[0], [])
+
+    def test_changes_are_told(self):
+        self.assertEqual(self.changes(self.after, self.before)[0], self.EXPECTED)
+        back = {("vanished" if a == "appeared" else a, b, c, d, f, e)
+                for a, b, c, d, e, f in self.EXPECTED}
+        self.assertEqual(set(self.changes(self.before, self.after)[0]), back)
+
+    def test_addresses_are_of_the_object(self):
+        sessions = {x["name"]: x["va"] for x in rows(kda("sessions", self.after, "-f", "jsonl"))}
+        result = self.changes(self.after, self.before)[1]
+        new = [x for x in rows(result, "change") if x["name"] == "host New"]
+        self.assertEqual(new[0]["va"], sessions["New"])
+
+    def test_saved_maps(self):
+        for form in ("json", "jsonl"):
+            saved = work("audit-saved." + form)
+            self.assertEqual(kda("map", self.before, "-f", form, "-o", saved).returncode, 0)
+            self.assertEqual(self.changes(self.after, saved)[0], self.EXPECTED)
+            self.assertEqual(self.changes(self.before, saved)[0], [])
+
+    def test_a_map_without_callbacks(self):
+        text = kda("map", self.before, "-f", "jsonl").stdout
+        saved = write("audit-old.jsonl", "".join(
+            line + "\n" for line in text.splitlines() if '"row":"callback"' not in line))
+        told, result = self.changes(self.after, saved)
+        self.assertEqual(told, self.EXPECTED[1:])
+        self.assertIn("not compared", result.stderr)
+
+    def test_gaps_are_mentioned(self):
+        holes = forge("audit", "audit-gaps.raw", "--add", "hole what=session:9")
+        self.assertRegex(self.changes(self.before, holes)[1].stderr,
+                         r"[1-9]\d* gaps in the baseline, 0 in the image")
+        self.assertNotIn("gaps in", self.changes(self.before, self.before)[1].stderr)
+
+    def test_what_is_no_baseline(self):
+        for text, code in (("hello\n", 3), ("{}\n", 3), ('{"row":"session",\n', 3)):
+            wrong = kda("audit", self.before, "--baseline", write("audit-wrong", text))
+            self.assertEqual(wrong.returncode, code, wrong.stderr)
+        self.assertEqual(kda("audit", self.before, "--baseline", work("no such map")).returncode, 3)
+
+    def test_changes_are_no_findings(self):
+        result = kda("audit", forge("audit", "audit-extra.raw", "--add", "process 904 name=x.exe",
+                                    "--add", "consumer session=9 pid=904", "--add", "user 904"),
+                     "--baseline", self.before, "--exit-code", "-f", "jsonl")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(rows(result, "change")), 1)
 
 
 if __name__ == "__main__":
