@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 DEMO := $(BUILD)/demo
 TYPE ?= RelWithDebInfo
 
-.PHONY: all demo check windows driver driver-signed bench mutants fuzz install tables clean \
+.PHONY: all demo check windows driver driver-signed bench mutants fuzz install tables docs clean \
 	deps-demo deps-check deps-windows deps-wine
 
 all: $(BUILD)/release/kda
@@ -90,6 +90,11 @@ driver:
 driver-signed: driver
 	@cmake --build $(BUILD)/driver --target signed -- --no-print-directory -s
 	@ls -l $(BUILD)/driver/signed
+
+# Regenerates the pages that are made from tables of the code; the result is committed.
+docs: all
+	$(BUILD)/release/kda-events-doc > docs/events.md
+	$(BUILD)/release/kda-checks-doc > docs/checks.md
 
 install: all
 	cmake --install $(BUILD)/release

@@ -12,6 +12,7 @@
 
 #include "kda/compare.h"
 #include "kda/decode.h"
+#include "kda/audit.h"
 #include "kda/error.h"
 #include "kda/etl.h"
 #include "kda/etw.h"
@@ -48,8 +49,8 @@ extern const size_t cli_exit_code_count;
 struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
     const char *kind, *pid, *image, *since, *until, *provider, *manifest;
-    const char *dump;
-    uint64_t dtb, limit, tolerance;
+    const char *dump, *min_severity, *baseline, *expect;
+    uint64_t dtb, limit, tolerance, lost;
     bool exit_code, all, download, follow, raw, free, quiet, verbose, no_color, help, version;
     bool live, hypervisor, user_pages, keep, force;
     const char *positional[CLI_POSITIONALS]; /* after the command */
@@ -71,9 +72,10 @@ enum {
     CLI_GROUP_TRACE = 512,    /* commands that decode trace records */
     CLI_GROUP_MEMORY = 1024,  /* commands that take events from trace buffers */
     CLI_GROUP_COMPARE = 2048, /* commands that compare */
-    CLI_GROUP_FORMAT = 8192,  /* commands that print, and leave nothing out by its text */
-    CLI_GROUP_LIVE = 16384,   /* commands that may take a dump first */
-    CLI_GROUP_DUMP = 32768,   /* commands that take one */
+    CLI_GROUP_AUDIT = 4096,
+    CLI_GROUP_FORMAT = 8192, /* commands that print, and leave nothing out by its text */
+    CLI_GROUP_LIVE = 16384,  /* commands that may take a dump first */
+    CLI_GROUP_DUMP = 32768,  /* commands that take one */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -251,6 +253,11 @@ bool cli_events_lose(struct cli_events *events, const struct kda_decode_loss *lo
 /* Prints notes about descriptions and frees the decoder. */
 void cli_events_end(struct cli_events *events);
 
+/* ---- cmd_etw.c ---- */
+
+/* All rows of the model, as `kda map` shows them. */
+void cli_emit_map(struct cli *cli, const struct kda_selection *selection);
+
 /* ---- commands ---- */
 int cli_run_info(struct cli *cli);
 int cli_run_sessions(struct cli *cli);
@@ -258,6 +265,8 @@ int cli_run_consumers(struct cli *cli);
 int cli_run_providers(struct cli *cli);
 int cli_run_processes(struct cli *cli);
 int cli_run_map(struct cli *cli);
+int cli_run_callbacks(struct cli *cli);
+int cli_run_audit(struct cli *cli);
 int cli_run_symbols(struct cli *cli);
 int cli_run_symbols_add(struct cli *cli);
 int cli_run_symbols_list(struct cli *cli);

@@ -91,7 +91,7 @@ int cli_run_processes(struct cli *cli)
     return cli_finish(cli, CLI_DONE);
 }
 
-static void emit_map(struct cli *cli, const struct kda_selection *selection)
+void cli_emit_map(struct cli *cli, const struct kda_selection *selection)
 {
     struct kda_error err;
     if (cli_is_text(cli)) {
@@ -115,6 +115,14 @@ static void emit_map(struct cli *cli, const struct kda_selection *selection)
     kda_report_consumers(cli->report, cli->etw, selection);
     kda_report_providers(cli->report, cli->etw, selection);
     kda_report_processes(cli->report, processes, count, cli->etw, selection);
+    struct kda_callbacks *callbacks;
+    if (kda_callbacks_read(cli->kernel, &callbacks, &err) != KDA_OK) {
+        cli_note(cli, "callbacks are left out: %s", err.text);
+        return;
+    }
+    for (size_t i = 0; i < callbacks->count; i++)
+        kda_report_callback(cli->report, &callbacks->rows[i]);
+    kda_callbacks_free(callbacks);
 }
 
 static int image_of_map(struct cli *cli)
@@ -145,7 +153,7 @@ int cli_run_map(struct cli *cli)
         return code;
     code = cli_open_report(cli);
     if (code == CLI_DONE) {
-        emit_map(cli, &selection);
+        cli_emit_map(cli, &selection);
         code = cli_finish(cli, CLI_DONE);
     }
     cli_unpick(&selection);

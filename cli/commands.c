@@ -34,10 +34,17 @@ const struct cli_command cli_commands[] = {
      IMAGE | CLI_GROUP_SILO, 1, 1, cli_run_processes},
     {"map", "IMAGE|--live", "all of it joined: session by session, who listens and who speaks",
      "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
-     "info, sessions, consumers, providers, processes and gaps.\n"
+     "info, sessions, consumers, providers, processes, callbacks and gaps.\n"
      "kda map --live --dump FILE takes a live dump of this machine first (kda live-dump, on\n"
      "Windows) and keeps it.",
      ETW | CLI_GROUP_ALL | CLI_GROUP_LIVE | CLI_GROUP_DUMP, 0, 1, cli_run_map},
+    {"callbacks", "IMAGE", "what drivers asked the kernel to call: notify routines and others",
+     NULL,
+     IMAGE, 1, 1, cli_run_callbacks},
+    {"audit", "IMAGE", "is somebody blinding the sensors? Findings with their evidence",
+     "Every check ends as findings, as passed, or as not checked with the reason; docs/checks.md\n"
+     "describes each. text lists what was not checked with -v, the other formats always.",
+     IMAGE | CLI_GROUP_AUDIT, 1, 1, cli_run_audit},
     {"symbols", "[VERB] [IMAGE]", "which symbols the kernel needs, and profiles of one's own",
      "kda symbols IMAGE              what the kernel needs and where it was found\n"
      "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR), from servers of\n"
@@ -53,9 +60,9 @@ const struct cli_command cli_commands[] = {
      "The files of a log may be named in any order.",
      CLI_GROUP_OUTPUT | CLI_GROUP_EVENTS | CLI_GROUP_FOLLOW, 2, CLI_MANY, cli_run_log},
     {"events", "FILE.etl...|IMAGE", "events of trace files (.etl), or of an image's trace buffers",
-     "Records of the kernel become process, thread, image, network and registry events, all others\n"
-     "etw.event with fields by name: as the trace describes them, a manifest of --manifest, or the\n"
-     "built-in table. What is not described keeps its payload in hex and says why. Several files\n"
+     "Records of the kernel become process, thread, image, network and registry events, all\n"
+     "others etw.event with fields by name: as the trace describes them, a manifest of\n"
+     "--manifest, or the built-in table. What is not described keeps its payload in hex and says why. Several files\n"
      "(of one machine) are merged. Losses and damage are sensor.loss lines; exit code 4.\n"
      "Of a memory image: what the buffers of all sessions, or of --session, hold; --free adds old\n"
      "events that free buffers still hold, marked as such.",

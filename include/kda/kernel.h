@@ -194,7 +194,8 @@ struct kda_list_result {
 typedef bool (*kda_list_fn)(void *context, uint64_t link_va, bool readable);
 
 /* Walks the doubly linked list at `head` forward; if that does not close, walks it backward as
- * well. At most `max` nodes. Records a gap named `what` for a list that does not close. Returns
+ * well. At most `max` nodes. Records a gap named `what` (NULL: none, the list was
+ * walked before) for a list that does not close. Returns
  * KDA_OK unless the head itself cannot be read, or memory ran out (KDA_NO_MEMORY). */
 KDA_MUST_CHECK enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t max,
                                              const char *what, kda_list_fn fn, void *context,
@@ -247,6 +248,19 @@ KDA_MUST_CHECK enum kda_status kda_processes(struct kda_kernel *kernel,
                                              struct kda_error *err);
 /* By EPROCESS address, or NULL. */
 const struct kda_process *kda_process_at(struct kda_kernel *kernel, uint64_t va);
+
+/* The module named `name` ("ntdll.dll", case ignored) in the memory of a process, as its own list
+ * tells, which the process itself can change. KDA_ABSENT (no such module, or no user memory), a gap
+ * status, KDA_BAD_DATA, KDA_NO_SYMBOL (page tables or PEB not known). */
+KDA_MUST_CHECK enum kda_status kda_process_module(struct kda_kernel *kernel,
+                                                  const struct kda_process *process,
+                                                  const char *name, uint64_t *base, uint32_t *size,
+                                                  struct kda_error *err);
+/* Address of a named export of the module at `base` in that memory. Errors as above. */
+KDA_MUST_CHECK enum kda_status kda_process_export(struct kda_kernel *kernel,
+                                                  const struct kda_process *process, uint64_t base,
+                                                  const char *name, uint64_t *va,
+                                                  struct kda_error *err);
 
 /* ---- handles ---- */
 

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kda/audit.h"
+#include "kda/baseline.h"
 #include "kda/buffers.h"
 #include "kda/compare.h"
 #include "kda/error.h"
@@ -56,6 +58,11 @@ enum kda_row_kind {
     KDA_ROW_TRACE_DAMAGE,
     KDA_ROW_TRACE_COUNT,
     KDA_ROW_BUFFER,
+    KDA_ROW_CALLBACK,
+    KDA_ROW_AUDIT,
+    KDA_ROW_UNCHECKED,
+    KDA_ROW_CHECK,
+    KDA_ROW_CHANGE,
     KDA_ROW_GAP,
     KDA_ROW_KINDS
 };
@@ -218,6 +225,14 @@ void kda_report_trace_damages(struct kda_report *report, const char *file,
 void kda_report_trace_count(struct kda_report *report, const char *file,
                             const struct kda_etl_count *count);
 void kda_report_trace_total(struct kda_report *report, const char *file, uint64_t records);
+
+/* ---- callbacks and the audit ---- */
+
+void kda_report_callback(struct kda_report *report, const struct kda_callback *callback);
+void kda_report_audit_finding(struct kda_report *report, const struct kda_audit_finding *finding);
+void kda_report_unchecked(struct kda_report *report, const struct kda_unchecked *unchecked);
+void kda_report_check_result(struct kda_report *report, const struct kda_check_result *result);
+void kda_report_change(struct kda_report *report, const struct kda_change *change);
 
 /* ---- everything of a kind ---- */
 

@@ -120,6 +120,15 @@ bool kda_starts_nocase(const char *text, const char *start)
     return true;
 }
 
+int kda_compare_nocase(const char *a, const char *b)
+{
+    while (*a && lower(*a) == lower(*b)) {
+        a++;
+        b++;
+    }
+    return (unsigned char)lower(*a) - (unsigned char)lower(*b);
+}
+
 bool kda_same_nocase(const char *a, const char *b)
 {
     return strlen(a) == strlen(b) && kda_starts_nocase(a, b);

@@ -29,6 +29,7 @@ size_t kda_utf8_valid_prefix(const char *text, size_t size);
 
 /* Same text when ASCII letters of either case are equal, whatever the locale. */
 bool kda_same_nocase(const char *a, const char *b);
+int kda_compare_nocase(const char *a, const char *b); /* as strcmp */
 bool kda_starts_nocase(const char *text, const char *start);
 
 /* 16 bytes in memory order (little-endian Data1..3) to lower-case text with braces. */

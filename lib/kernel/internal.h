@@ -103,15 +103,19 @@ enum kda_status kda_space_entry(struct kda_kernel *kernel, uint64_t table_pa, un
 /* True when the entry leads to a page in memory (valid, or in transition). */
 bool kda_pte_present(const struct kda_kernel *kernel, uint64_t entry, uint64_t *pa);
 
-/* PE image at `base` of the current root: is it a Windows kernel, and which. */
+/* A PE image in memory, of the kernel or of a process. */
 struct kda_pe {
+    uint64_t dtb; /* page-table root that it is read through */
     uint32_t timestamp, size, checksum;
     uint16_t machine;
-    uint32_t export_rva, export_size, debug_rva, debug_size;
+    uint32_t export_rva, export_size, import_rva, debug_rva, debug_size;
     uint32_t sections_rva, section_count;
 };
 enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
                             struct kda_error *err);
+/* The same in the address space of another root. */
+enum kda_status kda_pe_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t base,
+                               struct kda_pe *pe, struct kda_error *err);
 
 /* At most KDA_MAX_SECTIONS headers; those that do not lie inside the image are left out. */
 enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const struct kda_pe *pe,

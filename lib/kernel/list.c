@@ -92,7 +92,8 @@ enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t m
     uint8_t link[16];
     enum kda_status status = kda_read(kernel, head, link, sizeof(link), err);
     if (status != KDA_OK) {
-        kda_gaps_add(&kernel->gaps, what, head, status, "the list head cannot be read");
+        kda_gaps_add(what ? &kernel->gaps : NULL, what, head, status,
+                     "the list head cannot be read");
         return status;
     }
     struct ring ring = {kernel, head, max, fn, context, {0}, 0, false};
@@ -103,7 +104,7 @@ enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t m
         if (r.forward != KDA_LIST_LIMIT)
             r.backward = run(&ring, 8, 0, &r.broken_va[1], &r.reason[1]);
         if (r.backward != KDA_LIST_STOPPED)
-            kda_gaps_add(&kernel->gaps, what, r.broken_va[0], r.reason[0],
+            kda_gaps_add(what ? &kernel->gaps : NULL, what, r.broken_va[0], r.reason[0],
                          "the list at 0x%016llx %s here; followed from both ends",
                          (unsigned long long)head, end_text(r.forward));
     }

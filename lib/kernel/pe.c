@@ -1,5 +1,5 @@
 /*
- * pe.c - the kernel's PE image as it stands in memory: identity and exports.
+ * pe.c - PE images as they stand in memory: identity and exports.
  *
  * Source: Microsoft PE/COFF specification. RSDS record: debug directory entry of type 2
  * (CodeView): "RSDS", GUID, age, file name.
@@ -22,11 +22,11 @@
 static const char *const kernel_pdbs[] = {"ntkrnlmp.pdb", "ntoskrnl.pdb", "ntkrla57.pdb",
                                           "ntkrnlpa.pdb", "ntkrpamp.pdb"};
 
-enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
-                            struct kda_error *err)
+enum kda_status kda_pe_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t base,
+                               struct kda_pe *pe, struct kda_error *err)
 {
     uint8_t head[64];
-    enum kda_status status = kda_read(kernel, base, head, sizeof(head), err);
+    enum kda_status status = kda_read_in(kernel, dtb, base, head, sizeof(head), err);
     if (status != KDA_OK)
         return status;
     uint32_t nt = kda_le32(head + 0x3c);
@@ -34,13 +34,14 @@ enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda
         return kda_fail_at(err, KDA_BAD_DATA, "kernel", base, "no PE image at 0x%016llx",
                            (unsigned long long)base);
     uint8_t h[0x108]; /* signature, file header, optional header up to the last directory */
-    status = kda_read(kernel, base + nt, h, sizeof(h), err);
+    status = kda_read_in(kernel, dtb, base + nt, h, sizeof(h), err);
     if (status != KDA_OK)
         return status;
     if (memcmp(h, "PE\0\0", 4) != 0 || kda_le16(h + 24) != 0x20b)
         return kda_fail_at(err, KDA_BAD_DATA, "kernel", base, "no 64-bit PE image at 0x%016llx",
                            (unsigned long long)base);
     memset(pe, 0, sizeof(*pe));
+    pe->dtb = dtb;
     pe->machine = kda_le16(h + 4);
     pe->timestamp = kda_le32(h + 8);
     pe->size = kda_le32(h + 24 + 56);
@@ -53,11 +54,19 @@ enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda
         pe->export_rva = kda_le32(dir);
         pe->export_size = kda_le32(dir + 4);
     }
+    if (directories > 1)
+        pe->import_rva = kda_le32(dir + 8);
     if (directories > 6) {
         pe->debug_rva = kda_le32(dir + 6 * 8);
         pe->debug_size = kda_le32(dir + 6 * 8 + 4);
     }
     return KDA_OK;
+}
+
+enum kda_status kda_pe_read(struct kda_kernel *kernel, uint64_t base, struct kda_pe *pe,
+                            struct kda_error *err)
+{
+    return kda_pe_read_in(kernel, kernel->info.dtb, base, pe, err);
 }
 
 static bool inside(const struct kda_pe *pe, uint32_t rva, uint32_t size)
@@ -72,8 +81,8 @@ enum kda_status kda_pe_sections(struct kda_kernel *kernel, uint64_t base, const 
     uint32_t total = pe->section_count < KDA_MAX_SECTIONS ? pe->section_count : KDA_MAX_SECTIONS;
     for (uint32_t i = 0; i < total; i++) {
         uint8_t h[PE_SECTION_HEADER];
-        enum kda_status status =
-            kda_read(kernel, base + pe->sections_rva + i * sizeof(h), h, sizeof(h), err);
+        enum kda_status status = kda_read_in(
+            kernel, pe->dtb, base + pe->sections_rva + i * sizeof(h), h, sizeof(h), err);
         if (status != KDA_OK)
             return status;
         uint32_t size = kda_le32(h + 8), rva = kda_le32(h + 12), flags = kda_le32(h + 36);
@@ -130,7 +139,7 @@ static enum kda_status read_rsds(struct kda_kernel *kernel, uint64_t base, const
     for (uint32_t i = 0; i < count; i++) {
         uint8_t entry[28];
         enum kda_status status =
-            kda_read(kernel, base + pe->debug_rva + i * 28u, entry, sizeof(entry), err);
+            kda_read_in(kernel, pe->dtb, base + pe->debug_rva + i * 28u, entry, sizeof(entry), err);
         if (status != KDA_OK)
             return status;
         uint32_t size = kda_le32(entry + 16), rva = kda_le32(entry + 20);
@@ -138,7 +147,7 @@ static enum kda_status read_rsds(struct kda_kernel *kernel, uint64_t base, const
             continue;
         uint8_t rsds[24 + KDA_PDB_NAME_MAX * 4];
         size_t take = size < sizeof(rsds) ? size : sizeof(rsds);
-        status = kda_read(kernel, base + rva, rsds, take, err);
+        status = kda_read_in(kernel, pe->dtb, base + rva, rsds, take, err);
         if (status != KDA_OK)
             return status;
         if (memcmp(rsds, "RSDS", 4) != 0)
@@ -157,11 +166,11 @@ static bool export_says_kernel(struct kda_kernel *kernel, uint64_t base, const s
     uint8_t dir[40];
     char name[16];
     if (!inside(pe, pe->export_rva, sizeof(dir)) ||
-        kda_read(kernel, base + pe->export_rva, dir, sizeof(dir), NULL) != KDA_OK)
+        kda_read_in(kernel, pe->dtb, base + pe->export_rva, dir, sizeof(dir), NULL) != KDA_OK)
         return false;
     uint32_t rva = kda_le32(dir + 12);
     if (!inside(pe, rva, sizeof(name)) ||
-        kda_read(kernel, base + rva, name, sizeof(name), NULL) != KDA_OK)
+        kda_read_in(kernel, pe->dtb, base + rva, name, sizeof(name), NULL) != KDA_OK)
         return false;
     return memcmp(name, "ntoskrnl.exe", 13) == 0 || memcmp(name, "ntkrnlmp.exe", 13) == 0 ||
            memcmp(name, "ntkrla57.exe", 13) == 0;
@@ -207,7 +216,8 @@ enum kda_status kda_pe_export(struct kda_kernel *kernel, uint64_t base, const st
     uint8_t dir[40];
     if (!inside(pe, pe->export_rva, sizeof(dir)))
         return kda_fail_at(err, KDA_ABSENT, "kernel", base, "the image has no export directory");
-    enum kda_status status = kda_read(kernel, base + pe->export_rva, dir, sizeof(dir), err);
+    enum kda_status status =
+        kda_read_in(kernel, pe->dtb, base + pe->export_rva, dir, sizeof(dir), err);
     if (status != KDA_OK)
         return status;
     uint32_t functions = kda_le32(dir + 20), names = kda_le32(dir + 24);
@@ -224,21 +234,23 @@ enum kda_status kda_pe_export(struct kda_kernel *kernel, uint64_t base, const st
         uint32_t middle = low + (high - low) / 2;
         uint8_t word[4];
         char text[64] = {0};
-        status = kda_read(kernel, base + name_rva + middle * 4u, word, 4, err);
+        status = kda_read_in(kernel, pe->dtb, base + name_rva + middle * 4u, word, 4, err);
         if (status == KDA_OK && inside(pe, kda_le32(word), (uint32_t)wanted))
-            status = kda_read(kernel, base + kda_le32(word), text,
-                              wanted < sizeof(text) ? wanted : sizeof(text) - 1, err);
+            status = kda_read_in(kernel, pe->dtb, base + kda_le32(word), text,
+                                 wanted < sizeof(text) ? wanted : sizeof(text) - 1, err);
         if (status != KDA_OK)
             return status;
         int order = strncmp(text, name, sizeof(text) - 1);
         if (order == 0) {
             uint8_t ordinal[2];
-            status = kda_read(kernel, base + ordinal_rva + middle * 2u, ordinal, 2, err);
+            status =
+                kda_read_in(kernel, pe->dtb, base + ordinal_rva + middle * 2u, ordinal, 2, err);
             if (status != KDA_OK)
                 return status;
             if (kda_le16(ordinal) >= functions)
                 break;
-            status = kda_read(kernel, base + function_rva + kda_le16(ordinal) * 4u, word, 4, err);
+            status = kda_read_in(kernel, pe->dtb, base + function_rva + kda_le16(ordinal) * 4u,
+                                 word, 4, err);
             if (status != KDA_OK)
                 return status;
             if (!inside(pe, kda_le32(word), 1))

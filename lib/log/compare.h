@@ -44,7 +44,7 @@ struct kda_side {
     struct kda_window *windows;
     size_t window_count, window_capacity;
     uint64_t last_line, last_filtered; /* times */
-    /* A source may record one protocol and not another: kernel traces tell of TCP connections only. */
+    /* A source may record one protocol and not another: kernel traces tell of TCP only. */
     bool protocols[256];
 };
 

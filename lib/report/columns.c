@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "columns_audit.h"
 #include "columns_compare.h"
 #include "columns_etl.h"
 #include "columns_log.h"
@@ -311,6 +312,16 @@ const struct kda_columns *kda_columns_of(enum kda_row_kind kind)
         return &kda_trace_damage_columns;
     case KDA_ROW_TRACE_COUNT:
         return &kda_trace_count_columns;
+    case KDA_ROW_CALLBACK:
+        return &kda_callback_columns;
+    case KDA_ROW_AUDIT:
+        return &kda_audit_columns;
+    case KDA_ROW_UNCHECKED:
+        return &kda_unchecked_columns;
+    case KDA_ROW_CHANGE:
+        return &kda_change_columns;
+    case KDA_ROW_CHECK:
+        return &kda_check_columns;
     default:
         return &tables[kind];
     }

@@ -37,6 +37,11 @@ static const char *const kind_names[KDA_ROW_KINDS] = {
     [KDA_ROW_WITNESS] = "witness",
     [KDA_ROW_DIFFERENCE] = "difference",
     [KDA_ROW_UNMATCHED] = "unmatched",
+    [KDA_ROW_CALLBACK] = "callback",
+    [KDA_ROW_AUDIT] = "audit",
+    [KDA_ROW_UNCHECKED] = "unchecked",
+    [KDA_ROW_CHECK] = "check",
+    [KDA_ROW_CHANGE] = "change",
 };
 
 const char *kda_row_kind_name(enum kda_row_kind kind)

@@ -1,9 +1,6 @@
 /*
  * A small forged image, changed by the input and read whole: kernel, processes, the ETW map. Every
- * row is touched. The input is an edit script, so that the fuzzer starts from an image that makes
- * sense and breaks it piece by piece:
- *   byte 0: which image; then edits of 8 bytes: u16 page (of those in use), u16 place, u8 how,
- *   u8 size, u16 argument.
+ * row is touched. Byte 0: which image; the rest is an edit script (edited.h).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -13,12 +10,7 @@
 
 #include "kda/etw.h"
 
-#include "bytes.h"
-#include "forge.h"
-
-#define EDIT 8u
-#define MAX_EDITS 2000u
-#define PAGE KDA_PAGE_SIZE
+#include "edited.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -40,72 +32,7 @@ static const char *const builds[] = {"10.0.22000.795", "6.1.7601.24540", "10.0.1
                                      "10.0.17763.379"};
 #define IMAGES (sizeof(builds) / sizeof(builds[0]))
 
-static struct base {
-    uint8_t *bytes, *pristine;
-    size_t size;
-    uint32_t *used; /* pages that hold something */
-    size_t used_count;
-} images[IMAGES];
-
-static void make(struct base *image, const char *build)
-{
-    static char scenario[sizeof(common) + 64];
-    struct kda_error err;
-    (void)snprintf(scenario, sizeof(scenario), "build %s\n%s", build, common);
-    if (forge_build_memory(scenario, FORGE_RAW, &image->bytes, &image->size, &err) != KDA_OK) {
-        (void)fprintf(stderr, "%s: %s\n", build, err.text);
-        abort();
-    }
-    image->pristine = malloc(image->size);
-    image->used = calloc(image->size / PAGE, sizeof(*image->used));
-    if (!image->pristine || !image->used)
-        abort();
-    memcpy(image->pristine, image->bytes, image->size);
-    for (uint32_t i = 0; i < image->size / PAGE; i++)
-        for (size_t j = 0; j < PAGE; j++)
-            if (image->bytes[(size_t)i * PAGE + j]) {
-                image->used[image->used_count++] = i;
-                break;
-            }
-}
-
-static size_t place(const struct base *image, unsigned page, unsigned at)
-{
-    return (size_t)image->used[page % image->used_count] * PAGE + (at & (PAGE - 8));
-}
-
-static void edit(const struct base *image, const uint8_t *e)
-{
-    size_t at = place(image, kda_le16(e), kda_le16(e + 2));
-    uint16_t argument = kda_le16(e + 6);
-    uint64_t old = kda_le64(image->bytes + at), value;
-    unsigned bytes = e[5] % 8 + 1;
-    switch (e[4] % 6) {
-    case 0: /* a small number */
-        value = argument;
-        break;
-    case 1: /* what stands elsewhere: pointers that lead somewhere */
-        value = kda_le64(image->bytes + place(image, argument, (unsigned)argument * 8));
-        bytes = 8;
-        break;
-    case 2: /* near what it was */
-        value = old + (uint64_t)(int64_t)(int16_t)argument;
-        bytes = 8;
-        break;
-    case 3:
-        value = old ^ (uint64_t)1 << argument % 64;
-        bytes = 8;
-        break;
-    case 4:
-        value = argument & 1 ? UINT64_MAX : 0;
-        break;
-    default:
-        value = argument * 0x0001000100010001u;
-        break;
-    }
-    for (unsigned i = 0; i < bytes; i++)
-        image->bytes[at + i] = (uint8_t)(value >> (8 * i));
-}
+static struct edited images[IMAGES];
 
 static volatile uint64_t sink;
 
@@ -151,7 +78,7 @@ static void touch_map(const struct kda_etw *etw)
     sink = sink + kda_etw_footprint(etw);
 }
 
-static void read_image(const struct base *image)
+static void read_image(const struct edited *image)
 {
     struct kda_image *file;
     struct kda_kernel *kernel;
@@ -177,19 +104,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    struct base *image = &images[data[0] % IMAGES];
+    struct edited *image = &images[data[0] % IMAGES];
     if (!image->bytes)
-        make(image, builds[data[0] % IMAGES]);
-    size_t edits = (size - 1) / EDIT;
-    if (edits > MAX_EDITS)
-        edits = MAX_EDITS;
-    for (size_t i = 0; i < edits; i++)
-        edit(image, data + 1 + i * EDIT);
+        edited_make(image, builds[data[0] % IMAGES], common);
+    edited_apply(image, data + 1, size - 1);
     read_image(image);
-    for (size_t i = 0; i < edits; i++) {
-        const uint8_t *e = data + 1 + i * EDIT;
-        size_t at = place(image, kda_le16(e), kda_le16(e + 2));
-        memcpy(image->bytes + at, image->pristine + at, 8);
-    }
+    edited_restore(image, data + 1, size - 1);
     return 0;
 }

@@ -155,6 +155,7 @@ static void on_driver(struct line *l)
     m->path = line_text(l, "path", NULL);
     m->size = (uint32_t)line_number(l, "size", 0x40000, 64 * MIB);
     m->timestamp = (uint32_t)line_number(l, "timestamp", 0x5f000000 + t->module_count, UINT32_MAX);
+    m->imports = line_text(l, "imports", NULL);
     m->unlinked = line_flag(l, "unlinked");
     m->header = !line_flag(l, "noheader");
     if (m->size % PAGE != 0 || m->size == 0)

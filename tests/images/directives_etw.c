@@ -68,6 +68,7 @@ static void on_session(struct line *l)
     const char *instance = line_text(l, "instance", NULL);
     if (instance && !guid_of(l, instance, s->instance))
         return;
+    s->groups = (uint32_t)line_number(l, "groups", 0x3, UINT32_MAX);
     s->system = line_flag(l, "system");
     s->hidden = line_flag(l, "hidden");
     for (size_t i = 0; i + 1 < t->session_count; i++)

@@ -320,9 +320,12 @@ static void build_all(struct forge *f)
     sessions_build(f);
     buffers_build(f);
     providers_build(f);
+    callbacks_build(f);
     handles_finish(f);
     kernel_finish(f);
     processes_finish(f);
+    users_build(f);
+    pokes_apply(f);
     hostile_apply(f);
     holes_apply(f);
     readable_finish(f);
@@ -358,6 +361,8 @@ void forge_free(struct forge *f)
     kda_free(f->tables);
     kda_free(f->cid.entries);
     kda_free(f->hole_plans);
+    kda_free(f->pokes);
+    kda_free(f->users);
     kda_free(f->hostiles);
     kda_free(f->truth.modules);
     kda_free(f->truth.processes);
@@ -367,6 +372,7 @@ void forge_free(struct forge *f)
     kda_free(f->truth.buffers);
     kda_free(f->truth.providers);
     kda_free(f->truth.regs);
+    kda_free(f->truth.callbacks);
     kda_free(f->truth.holes);
     kda_arena_deinit(&f->arena);
     kda_free(f);

@@ -46,6 +46,7 @@ enum forge_format {
  * object itself are in the image. Texts are as a reader must show them. */
 struct forge_module {
     const char *name, *path;
+    const char *imports; /* names separated by ','; NULL = no import table */
     uint32_t size, timestamp;
     bool unlinked, header;
     uint64_t va, base;
@@ -85,6 +86,7 @@ struct forge_session {
     uint32_t events_lost, buffers_lost, realtime_lost, written, collecting, clock;
     int32_t accept;
     uint64_t get_cpu_clock, start_time;
+    uint32_t groups; /* first word of the kernel event groups of a system logger */
     uint8_t instance[16];
     bool system, hidden; /* hidden: its slot in the array is emptied afterwards */
     uint64_t va, slot_va, sd_va, name_va, list_va;
@@ -190,6 +192,20 @@ struct forge_reg {
     bool readable, header_readable;
 };
 
+/* What a driver asked the kernel to call. */
+struct forge_callback {
+    unsigned line;
+    const char *kind; /* "process", "thread", "image", "registry", "object_process", … */
+    const char *driver, *altitude; /* altitude: lists only */
+    bool outside;                  /* the code lies in no driver */
+    bool emptied;                  /* registered and counted, then taken out of the array or list */
+    bool has_slot, has_post;
+    uint32_t slot;
+    uint64_t context;
+    uint64_t va, slot_va, function, post, altitude_va, cookie;
+    bool readable;
+};
+
 /* A page that was taken out of the image. */
 struct forge_hole_page {
     uint64_t va, pfn;
@@ -222,6 +238,8 @@ struct forge_truth {
     size_t provider_count;
     struct forge_reg *regs;
     size_t reg_count;
+    struct forge_callback *callbacks;
+    size_t callback_count;
     struct forge_hole_page *holes;
     size_t hole_count;
     /* What hostile lines put into logger slots: a reader cannot tell these from sessions whose

@@ -65,6 +65,37 @@ struct hostile {
     unsigned line;
 };
 
+struct poke {
+    const char *object, *field, *value;
+    unsigned width; /* 0 = the field's */
+    unsigned line;
+};
+
+/* Memory of one process: loader list and ntdll. */
+struct user_plan {
+    uint64_t pid;
+    const char *patches[8]; /* "NtTraceEvent:c3" */
+    size_t patch_count;
+    const char *lacks; /* an export that is not there */
+    bool no_ntdll, no_loader;
+    unsigned line;
+};
+
+#define IMPORTS_RVA 0x2000u /* of a driver that has any */
+#define FORGE_MAX_CODES 8u
+#define FORGE_MAX_EXPORTS 32u
+
+/* A function of nt with code of the scenario's choice. */
+struct code_plan {
+    const char *name, *hex;
+};
+
+struct export
+{
+    const char *name;
+    uint32_t rva;
+};
+
 struct scenario_options {
     const char *version;
     unsigned build_line, size_line, kernel_line;
@@ -112,6 +143,14 @@ struct forge {
     size_t job_count;
     uint64_t cid_va;
 
+    struct export exports[FORGE_MAX_EXPORTS]; /* of nt */
+    size_t export_count;
+    struct code_plan codes[FORGE_MAX_CODES];
+    size_t code_count;
+    struct poke *pokes;
+    size_t poke_count, poke_cap;
+    struct user_plan *users;
+    size_t user_count, user_cap;
     struct hole *hole_plans;
     size_t hole_plan_count, hole_plan_cap;
     /* lies for the headers of the containers; 0 = tell the truth */
@@ -119,7 +158,7 @@ struct forge {
     struct hostile *hostiles;
     size_t hostile_count, hostile_cap;
     size_t module_cap, process_cap, silo_cap, session_cap, consumer_cap, buffer_cap, provider_cap,
-        reg_cap, hole_cap;
+        reg_cap, callback_cap, hole_cap;
 };
 
 /* forge.c */
@@ -153,9 +192,11 @@ void map_large(struct forge *f, uint64_t va, uint64_t pa, unsigned level);
 void map_raw(struct forge *f, uint64_t va, unsigned level, uint64_t value);
 uint8_t *find_entry(struct forge *f, uint64_t root, uint64_t va, unsigned *level);
 bool translate(struct forge *f, uint64_t va, uint64_t *pa);
+bool translate_in(struct forge *f, uint64_t root, uint64_t va, uint64_t *pa);
 
 /* write.c: virtual memory by address, by field, pool blocks */
 void put_bytes(struct forge *f, uint64_t va, const void *bytes, size_t size);
+void put_bytes_in(struct forge *f, uint64_t root, uint64_t va, const void *bytes, size_t size);
 bool get_bytes(struct forge *f, uint64_t va, void *bytes, size_t size);
 void put8(struct forge *f, uint64_t va, uint8_t v);
 void put16(struct forge *f, uint64_t va, uint16_t v);
@@ -185,6 +226,11 @@ uint32_t nt_reserve(struct forge *f, uint32_t size);
 uint64_t nt_code(struct forge *f); /* address of a function inside nt */
 void nt_version(struct forge *f);
 void nt_debugger(struct forge *f);
+/* exports.c: export directories, and the code behind nt's */
+uint32_t exports_build(struct forge *f, uint32_t *size);
+size_t export_directory(struct forge *f, struct export *list, size_t count, const char *image,
+                        uint32_t rva, uint8_t *bytes, size_t cap);
+size_t code_bytes(struct forge *f, const char *hex, uint8_t *bytes, size_t cap);
 void modules_build(struct forge *f);
 uint64_t module_code(struct forge *f, const struct forge_module *m);
 
@@ -203,6 +249,12 @@ uint64_t job_build(struct forge *f);
 void buffers_clock(struct forge *f, struct forge_session *s);
 void buffers_build(struct forge *f);
 void buffers_readable(struct forge *f);
+
+/* callbacks.c, user.c, poke.c */
+void callbacks_build(struct forge *f);
+void users_build(struct forge *f);
+void pokes_apply(struct forge *f);
+uint64_t user_part(const struct forge *f, const char *part, uint64_t pid); /* 0 = none */
 
 /* silos.c, sessions.c, providers.c, security.c */
 void silos_build(struct forge *f);

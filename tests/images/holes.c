@@ -13,6 +13,7 @@
 
 struct extent {
     uint64_t va, size;
+    uint64_t root; /* page tables; 0 = the kernel's */
 };
 
 bool forge_planned_text(const struct forge *f, const char *kind, const char *id)
@@ -37,19 +38,19 @@ bool forge_planned(const struct forge *f, const char *kind, uint64_t id)
 static struct extent process_part(struct forge *f, const char *kind, uint64_t pid)
 {
     const struct forge_process *p = forge_process_by_pid(f, pid);
-    struct extent none = {0, 0};
+    struct extent none = {0, 0, 0};
     if (!p)
         return none;
     if (strcmp(kind, "process") == 0)
-        return (struct extent){p->va, size_of(f, ST(EPROCESS), 0xb80)};
+        return (struct extent){p->va, size_of(f, ST(EPROCESS), 0xb80), 0};
     if (strcmp(kind, "path") == 0)
-        return (struct extent){p->path_va, 16};
+        return (struct extent){p->path_va, 16, 0};
     if (!p->table_va)
         return none;
     if (strcmp(kind, "table") == 0)
-        return (struct extent){p->table_va, size_of(f, ST(HANDLE_TABLE), 0x80)};
+        return (struct extent){p->table_va, size_of(f, ST(HANDLE_TABLE), 0x80), 0};
     return (struct extent){get64(f, at(f, p->table_va, F(HANDLE_TABLE, TableCode))) & ~(uint64_t)7,
-                           PAGE};
+                           PAGE, 0};
 }
 
 static struct extent session_part(struct forge *f, const char *kind, uint64_t id)
@@ -59,10 +60,10 @@ static struct extent session_part(struct forge *f, const char *kind, uint64_t id
         if (s->silo != 0 || s->id != id)
             continue;
         if (strcmp(kind, "session") == 0)
-            return (struct extent){s->va, size_of(f, ST(WMI_LOGGER_CONTEXT), 0x560)};
-        return (struct extent){strcmp(kind, "name") == 0 ? s->name_va : s->sd_va, 2};
+            return (struct extent){s->va, size_of(f, ST(WMI_LOGGER_CONTEXT), 0x560), 0};
+        return (struct extent){strcmp(kind, "name") == 0 ? s->name_va : s->sd_va, 2, 0};
     }
-    return (struct extent){0, 0};
+    return (struct extent){0, 0, 0};
 }
 
 static struct extent etw_part(struct forge *f, const char *kind, const char *id)
@@ -72,27 +73,54 @@ static struct extent etw_part(struct forge *f, const char *kind, const char *id)
     uint8_t guid[16];
     for (size_t i = 0; strcmp(kind, "consumer") == 0 && i < t->consumer_count; i++)
         if (t->consumers[i].pid == number)
-            return (struct extent){t->consumers[i].va, 0x58};
+            return (struct extent){t->consumers[i].va, 0x58, 0};
     if (strcmp(kind, "buffer") == 0 && number < t->buffer_count)
-        return (struct extent){t->buffers[number].va, 72};
+        return (struct extent){t->buffers[number].va, 72, 0};
     if (strcmp(kind, "buffertail") == 0 && number < t->buffer_count)
-        return (struct extent){t->buffers[number].va + PAGE, 72};
+        return (struct extent){t->buffers[number].va + PAGE, 72, 0};
     if (strcmp(kind, "reg") == 0 && number < t->reg_count)
-        return (struct extent){t->regs[number].va, 0x40};
+        return (struct extent){t->regs[number].va, 0x40, 0};
     for (size_t i = 0; strcmp(kind, "provider") == 0 && i < t->provider_count; i++)
         if (kda_guid_parse(id, guid) && memcmp(guid, t->providers[i].guid, 16) == 0)
-            return (struct extent){t->providers[i].va, 0x100};
+            return (struct extent){t->providers[i].va, 0x100, 0};
     for (size_t i = 0; i < t->silo_count; i++)
         if (t->silos[i].number == number && strcmp(kind, "state") == 0)
-            return (struct extent){t->silos[i].state, size_of(f, ST(ETW_SILODRIVERSTATE), 8)};
+            return (struct extent){t->silos[i].state, size_of(f, ST(ETW_SILODRIVERSTATE), 8), 0};
         else if (t->silos[i].number == number && strcmp(kind, "array") == 0)
-            return (struct extent){t->silos[i].array, 8 * (uint64_t)t->silos[i].max};
+            return (struct extent){t->silos[i].array, 8 * (uint64_t)t->silos[i].max, 0};
     const struct forge_module *m = strcmp(kind, "module") == 0 ? forge_module_by_name(f, id) : NULL;
     if (m)
-        return (struct extent){m->va, 0x60};
+        return (struct extent){m->va, 0x60, 0};
     if (strcmp(kind, "cid") == 0)
-        return (struct extent){f->cid_va, 0x40};
-    return (struct extent){0, 0};
+        return (struct extent){f->cid_va, 0x40, 0};
+    return (struct extent){0, 0, 0};
+}
+
+/* What the audit reads beside the objects of ETW. */
+static struct extent audit_part(struct forge *f, const char *kind, const char *id)
+{
+    uint64_t number = strtoull(id, NULL, 0), va = user_part(f, kind, number);
+    const struct forge_callback *callback =
+        number < f->truth.callback_count ? &f->truth.callbacks[number] : NULL;
+    if (va)
+        return (struct extent){va, 1, forge_process_by_pid(f, number)->dtb};
+    if (strcmp(kind, "callback") == 0 && callback)
+        return (struct extent){callback->va, 0x38, 0};
+    if (strcmp(kind, "altitude") == 0 && callback)
+        return (struct extent){callback->altitude_va, 2, 0};
+    for (size_t i = 0; i < f->truth.silo_count; i++)
+        if (f->truth.silos[i].number == number && strcmp(kind, "settings") == 0)
+            return (struct extent){
+                at(f, f->truth.silos[i].state, F(ETW_SILODRIVERSTATE, SystemLoggerSettings)),
+                size_of(f, ST(ETW_SYSTEM_LOGGER_SETTINGS), 1), 0};
+    const struct forge_module *m =
+        strcmp(kind, "imports") == 0 ? forge_module_by_name(f, id) : NULL;
+    if (m)
+        return (struct extent){m->base + IMPORTS_RVA, 1, 0};
+    for (size_t i = 0; strcmp(kind, "code") == 0 && i < f->export_count; i++)
+        if (strcmp(f->exports[i].name, id) == 0)
+            return (struct extent){f->truth.base + f->exports[i].rva, 1, 0};
+    return (struct extent){0, 0, 0};
 }
 
 static uint64_t symbol_named(const struct forge *f, const char *name)
@@ -109,21 +137,22 @@ static struct extent resolve(struct forge *f, const struct hole *h)
     const char *id = strchr(h->what, ':');
     size_t length = id ? (size_t)(id - h->what) : sizeof(kind);
     if (length >= sizeof(kind))
-        return (struct extent){0, 0};
+        return (struct extent){0, 0, 0};
     memcpy(kind, h->what, length);
     kind[length] = '\0';
     id++;
     uint64_t number = strtoull(id, NULL, 0);
     if (strcmp(kind, "va") == 0)
-        return (struct extent){number, 1};
+        return (struct extent){number, 1, 0};
     if (strcmp(kind, "symbol") == 0)
-        return (struct extent){symbol_named(f, id), 1};
+        return (struct extent){symbol_named(f, id), 1, 0};
     if (strcmp(kind, "process") == 0 || strcmp(kind, "path") == 0 || strcmp(kind, "table") == 0 ||
         strcmp(kind, "leaf") == 0)
         return process_part(f, kind, number);
     if (strcmp(kind, "session") == 0 || strcmp(kind, "name") == 0 || strcmp(kind, "sd") == 0)
         return session_part(f, kind, number);
-    return etw_part(f, kind, id);
+    struct extent part = etw_part(f, kind, id);
+    return part.va ? part : audit_part(f, kind, id);
 }
 
 static void record(struct forge *f, uint64_t va, uint64_t pfn, const char *kind)
@@ -138,12 +167,12 @@ static void record(struct forge *f, uint64_t va, uint64_t pfn, const char *kind)
     t->holes[t->hole_count++] = (struct forge_hole_page){va, pfn, kind};
 }
 
-static void take_out(struct forge *f, uint64_t va, const struct hole *h)
+static void take_out(struct forge *f, uint64_t root, uint64_t va, const struct hole *h)
 {
     unsigned level = 0;
-    uint8_t *entry = find_entry(f, f->root, va, &level);
+    uint8_t *entry = find_entry(f, root, va, &level);
     uint64_t pa = 0;
-    if (!entry || !translate(f, va, &pa)) {
+    if (!entry || !translate_in(f, root, va, &pa)) {
         forge_fail(f, KDA_USAGE, "0x%llx is not mapped", (unsigned long long)va);
         return;
     }
@@ -175,7 +204,7 @@ static void take_percent(struct forge *f, const struct hole *h)
     for (size_t pool = 0; pool < POOL_COUNT; pool++)
         for (uint64_t va = f->pool[pool].start; va < f->pool[pool].mapped; va += PAGE)
             if (forge_ok(f) && forge_random(f, 100) < percent)
-                take_out(f, va, h);
+                take_out(f, f->root, va, h);
 }
 
 void holes_apply(struct forge *f)
@@ -194,7 +223,7 @@ void holes_apply(struct forge *f)
         }
         uint64_t last = (e.va + e.size - 1) & ~(uint64_t)(PAGE - 1);
         for (uint64_t va = e.va & ~(uint64_t)(PAGE - 1); va <= last && forge_ok(f); va += PAGE)
-            take_out(f, va, h);
+            take_out(f, e.root ? e.root : f->root, va, h);
     }
     f->line = 0;
 }
@@ -248,4 +277,6 @@ void readable_finish(struct forge *f)
         t->regs[i].readable = range_readable(f, t->regs[i].va, size_of(f, ST(ETW_REG_ENTRY), 0x70));
         t->regs[i].header_readable = range_readable(f, t->regs[i].va - 0x30, 0x30);
     }
+    for (size_t i = 0; i < t->callback_count; i++)
+        t->callbacks[i].readable = range_readable(f, t->callbacks[i].va, 0x18);
 }

@@ -169,79 +169,12 @@ static uint32_t write_debug(struct forge *f)
     return directory;
 }
 
-struct export
-{
-    const char *name;
-    uint32_t rva;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct export *)a)->name, ((const struct export *)b)->name);
-}
-
-static size_t collect_exports(struct forge *f, struct export *list)
-{
-    static const enum kda_symbol_id data[] = {
-        S(KeNumberProcessors), S(NtBuildLab),
-        S(NtBuildNumber),      S(PsInitialSystemProcess),
-        S(PsLoadedModuleList), S(PsProcessType),
-        S(PsThreadType),       S(PsGetServerSiloServiceSessionId)};
-    static const char *const code[] = {"EtwRegister",
-                                       "EtwUnregister",
-                                       "EtwWrite",
-                                       "IoCreateDevice",
-                                       "KeBugCheckEx",
-                                       "MmGetSystemRoutineAddress",
-                                       "ObRegisterCallbacks",
-                                       "PsLookupProcessByProcessId"};
-    size_t count = 0;
-    for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++)
-        if (f->layout.rva[data[i]] != KDA_NONE)
-            list[count++] = (struct export){kda_symbol_name(data[i]), f->layout.rva[data[i]]};
-    for (size_t i = 0; i < sizeof(code) / sizeof(code[0]); i++) {
-        uint32_t rva = nt_reserve(f, 16);
-        put8(f, f->truth.base + rva, 0xc3);
-        list[count++] = (struct export){code[i], rva};
-    }
-    qsort(list, count, sizeof(*list), by_name);
-    return count;
-}
-
-static uint32_t write_exports(struct forge *f, uint32_t *size)
-{
-    struct export list[16];
-    uint32_t count = (uint32_t)collect_exports(f, list);
-    uint8_t bytes[2048] = {0};
-    uint32_t names = 40 + 10 * count, used = names;
-    uint32_t rva = nt_reserve(f, sizeof(bytes));
-    for (uint32_t i = 0; i < count; i++) {
-        size_t length = strlen(list[i].name) + 1;
-        kda_put_le32(bytes + 40 + 4 * i, list[i].rva);
-        kda_put_le32(bytes + 40 + 4 * count + 4 * i, rva + used);
-        kda_put_le16(bytes + 40 + 8 * count + 2 * i, (uint16_t)i);
-        memcpy(bytes + used, list[i].name, length);
-        used += (uint32_t)length;
-    }
-    memcpy(bytes + used, "ntoskrnl.exe", 13);
-    kda_put_le32(bytes + 12, rva + used);
-    kda_put_le32(bytes + 16, 1);
-    kda_put_le32(bytes + 20, count);
-    kda_put_le32(bytes + 24, count);
-    kda_put_le32(bytes + 28, rva + 40);
-    kda_put_le32(bytes + 32, rva + 40 + 4 * count);
-    kda_put_le32(bytes + 36, rva + 40 + 8 * count);
-    put_bytes(f, f->truth.base + rva, bytes, used + 13);
-    *size = used + 13;
-    return rva;
-}
-
 void kernel_headers(struct forge *f)
 {
     uint8_t h[PAGE] = "MZ";
     const struct kda_kernel_id *id = &f->truth.id;
     uint32_t export_size = 0;
-    uint32_t debug = write_debug(f), exports = write_exports(f, &export_size);
+    uint32_t debug = write_debug(f), exports = exports_build(f, &export_size);
     uint8_t *pe = h + PE_OFFSET, *opt = pe + 24;
     kda_put_le32(h + 0x3c, PE_OFFSET);
     memcpy(pe, "PE\0", 4);

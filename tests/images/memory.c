@@ -266,8 +266,13 @@ uint8_t *find_entry(struct forge *f, uint64_t root, uint64_t va, unsigned *level
 
 bool translate(struct forge *f, uint64_t va, uint64_t *pa)
 {
+    return translate_in(f, f->root, va, pa);
+}
+
+bool translate_in(struct forge *f, uint64_t root, uint64_t va, uint64_t *pa)
+{
     unsigned level = 0;
-    const uint8_t *entry = find_entry(f, f->root, va, &level);
+    const uint8_t *entry = find_entry(f, root, va, &level);
     if (!entry)
         return false;
     uint64_t value = kda_le64(entry);

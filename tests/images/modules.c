@@ -1,3 +1,5 @@
+#define _POSIX_C_SOURCE 200809L
+
 #include "forge_int.h"
 
 #include <stdio.h>
@@ -43,7 +45,36 @@ static const char *default_path(struct forge *f, const char *name)
     return copy ? copy : "";
 }
 
-/* The header page is all there is of a driver. */
+/* One descriptor, its names one behind the other, in a page of its own. */
+static void write_imports(struct forge *f, const struct forge_module *m)
+{
+    uint8_t page[PAGE] = {0};
+    char *copy = kda_arena_strdup(&f->arena, m->imports), *save = NULL;
+    uint32_t thunks = 40, text = 0x400, used = 0;
+    if (m->size < IMPORTS_RVA + PAGE) {
+        forge_fail(f, KDA_USAGE, "driver \"%s\" is too small for imports", m->name);
+        return;
+    }
+    for (char *name = copy ? strtok_r(copy, ",", &save) : NULL; name;
+         name = strtok_r(NULL, ",", &save)) {
+        size_t size = strlen(name) + 1;
+        if (text + 3 + size > PAGE - 32 || thunks + 8 * (used + 2) > 0x400) {
+            forge_fail(f, KDA_USAGE, "too many imports of \"%s\"", m->name);
+            return;
+        }
+        kda_put_le64(page + thunks + (size_t)8 * used++, IMPORTS_RVA + text);
+        memcpy(page + text + 2, name, size); /* a hint comes first */
+        text = (uint32_t)(text + 2 + size + 1) & ~1u;
+    }
+    kda_put_le32(page, IMPORTS_RVA + thunks);
+    kda_put_le32(page + 12, IMPORTS_RVA + text);
+    kda_put_le32(page + 16, IMPORTS_RVA + thunks);
+    memcpy(page + text, "ntoskrnl.exe", 13);
+    map_page(f, f->root, m->base + IMPORTS_RVA, phys_page(f));
+    put_bytes(f, m->base + IMPORTS_RVA, page, sizeof(page));
+}
+
+/* The header page, and imports if the scenario wants them, are all there is of a driver. */
 static void write_header(struct forge *f, const struct forge_module *m)
 {
     uint8_t h[0x1a0] = "MZ";
@@ -56,6 +87,12 @@ static void write_header(struct forge *f, const struct forge_module *m)
     kda_put_le16(h + 0x98, 0x20b);
     kda_put_le64(h + 0xb0, m->base);
     kda_put_le32(h + 0xd0, m->size);
+    if (m->imports) {
+        kda_put_le32(h + 0x104, 16);
+        kda_put_le32(h + 0x110, IMPORTS_RVA);
+        kda_put_le32(h + 0x114, 40);
+        write_imports(f, m);
+    }
     map_page(f, f->root, m->base, phys_page(f));
     put_bytes(f, m->base, h, sizeof(h));
 }
@@ -114,7 +151,7 @@ void modules_build(struct forge *f)
             next += (m->size + PAGE + forge_random(f, 64) * PAGE + 0xffff) & ~(uint64_t)0xffff;
         if (!m->path)
             m->path = default_path(f, m->name);
-        if (i > 0 && m->header && !f->opt.compact)
+        if (i > 0 && m->header && (!f->opt.compact || m->imports))
             write_header(f, m);
         write_entry(f, m);
     }

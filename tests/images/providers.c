@@ -36,7 +36,7 @@ static void combine(struct forge_provider *p)
         c->enabled = 1;
         c->used = true;
         c->level = e->level > c->level ? e->level : c->level;
-        c->any |= e->any;
+        c->any |= e->any ? e->any : UINT64_MAX; /* 0 asks for every keyword */
     }
 }
 

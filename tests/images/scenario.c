@@ -287,6 +287,8 @@ static void run_line(struct line *l)
     const struct directive *d = find_directive(machine_directives, name);
     if (!d)
         d = find_directive(etw_directives, name);
+    if (!d)
+        d = find_directive(audit_directives, name);
     if (!d || l->words[0].key) {
         line_fail(l, "unknown directive \"%s\"", l->words[0].key ? l->words[0].key : name);
         return;

@@ -2,6 +2,8 @@
 
 /* Logger contexts and their real-time consumers. */
 
+#define GROUP_MASK_SIZE 32u
+
 static void write_counters(struct forge *f, const struct forge_session *s)
 {
     const struct {
@@ -64,15 +66,23 @@ static void name_system_logger(struct forge *f, const struct forge_session *s, u
     uint64_t settings = at(f, state, F(ETW_SILODRIVERSTATE, SystemLoggerSettings));
     put(f, s->va, F(WMI_LOGGER_CONTEXT, SystemLoggerIndex), 4, index);
     uint64_t slots = at(f, settings, F(ETW_SYSTEM_LOGGER_SETTINGS, EtwpSystemLogger));
-    if (!slots)
-        slots = s->silo == 0 ? symbol(f, S(EtwpSystemLogger)) : 0;
-    if (slots && index < 8) {
+    uint64_t masks = at(f, settings, F(ETW_SYSTEM_LOGGER_SETTINGS, EtwpGroupMasks));
+    uint64_t sum = at(f, settings, F(ETW_SYSTEM_LOGGER_SETTINGS, SiloGlobalGroupMask));
+    uint64_t active = symbol(f, S(EtwpActiveSystemLoggers));
+    if (slots) {
         put8(f, slots + 2 * (uint64_t)index, (uint8_t)s->logger_id);
         put8(f, slots + 2 * (uint64_t)index + 1, (uint8_t)s->clock);
-    }
-    if (settings)
         put(f, settings, F(ETW_SYSTEM_LOGGER_SETTINGS, EtwpActiveSystemLoggers), 4,
             (2u << index) - 1);
+    } else if (s->silo == 0 && active && symbol(f, S(EtwpSystemLogger))) {
+        put32(f, symbol(f, S(EtwpSystemLogger)) + 4 * (uint64_t)index, s->logger_id);
+        put32(f, active, (2u << index) - 1);
+        masks = symbol(f, S(EtwpGroupMasks));
+    }
+    if (masks)
+        put32(f, masks + GROUP_MASK_SIZE * (uint64_t)index, s->groups);
+    if (sum)
+        put32(f, sum, (uint32_t)get64(f, sum) | s->groups);
 }
 
 static void build_session(struct forge *f, struct forge_session *s, size_t number)

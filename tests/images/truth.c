@@ -407,6 +407,30 @@ static void put_regs(struct out *o, const struct forge_truth *t)
     close_list(o);
 }
 
+static void put_callbacks(struct out *o, const struct forge_truth *t)
+{
+    open_list(o, "callbacks");
+    for (size_t i = 0; i < t->callback_count; i++) {
+        const struct forge_callback *c = &t->callbacks[i];
+        open_row(o, i);
+        text(o, "kind", c->kind);
+        text(o, "driver", c->outside ? NULL : c->driver);
+        if (c->kind[0] != 'r' && c->kind[0] != 'o')
+            number(o, "slot", c->slot);
+        hex(o, "slot_va", c->slot_va);
+        hex(o, "va", c->va);
+        hex(o, "function", c->function);
+        hex(o, "post", c->post);
+        hex(o, "context", c->context);
+        hex(o, "cookie", c->cookie);
+        text(o, "altitude", c->altitude);
+        flag(o, "linked", !c->emptied);
+        flag(o, "readable", c->readable);
+        raw(o, "}");
+    }
+    close_list(o);
+}
+
 static void put_holes(struct out *o, const struct forge_truth *t)
 {
     open_list(o, "holes");
@@ -440,6 +464,7 @@ bool forge_truth_json(const struct forge *f, FILE *file)
     put_buffers(&o, t);
     put_providers(&o, t);
     put_regs(&o, t);
+    put_callbacks(&o, t);
     put_holes(&o, t);
     open_list(&o, "wild_slots");
     for (size_t i = 0; i < t->wild_slot_count; i++)

@@ -9,10 +9,15 @@ static bool in_kernel(const struct forge *f, uint64_t va)
 
 void put_bytes(struct forge *f, uint64_t va, const void *bytes, size_t size)
 {
+    put_bytes_in(f, f->root, va, bytes, size);
+}
+
+void put_bytes_in(struct forge *f, uint64_t root, uint64_t va, const void *bytes, size_t size)
+{
     const uint8_t *from = bytes;
     while (size > 0 && forge_ok(f)) {
         uint64_t pa = 0;
-        if (!translate(f, va, &pa)) {
+        if (!translate_in(f, root, va, &pa)) {
             /* A sparse kernel has only the pages that something stands in. */
             if (f->opt.pages != KERNEL_SPARSE || !in_kernel(f, va)) {
                 forge_fail(f, KDA_BAD_DATA, "writing to unmapped address 0x%llx",

@@ -1,0 +1,271 @@
+/*
+ * cmd_audit.c - kernel callbacks and the audit.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int cli_run_callbacks(struct cli *cli)
+{
+    struct kda_callbacks *callbacks;
+    struct kda_error err;
+    int code = cli_open_all(cli);
+    if (code != CLI_DONE)
+        return code;
+    if (kda_callbacks_read(cli->kernel, &callbacks, &err) != KDA_OK) {
+        cli_error_of(&err);
+        return CLI_INTERNAL;
+    }
+    code = cli_open_report(cli);
+    for (size_t i = 0; code == CLI_DONE && i < callbacks->count; i++)
+        kda_report_callback(cli->report, &callbacks->rows[i]);
+    for (unsigned kind = 0; code == CLI_DONE && kind < KDA_CALLBACK_KINDS; kind++)
+        if (callbacks->sources[kind].status == KDA_NO_SYMBOL)
+            cli_note(cli, "%s callbacks: where they are is not known for this build",
+                     kda_callback_kind_name(kind));
+    if (code == CLI_DONE)
+        code = cli_finish(cli, CLI_DONE);
+    kda_callbacks_free(callbacks);
+    return code;
+}
+
+/* ---- audit ---- */
+
+/* A text view keeps what could not be checked for -v: it can be one line per object. */
+static bool lists_unchecked(const struct cli *cli)
+{
+    return !cli_is_text(cli) || cli->options.verbose;
+}
+
+static size_t report_audit(struct cli *cli, const struct kda_audit *audit, enum kda_severity shown,
+                           enum kda_severity counted)
+{
+    size_t count, alarming = 0;
+    const struct kda_audit_finding *const *findings = kda_audit_findings(audit, &count);
+    for (size_t i = 0; i < count; i++) {
+        alarming += findings[i]->severity >= counted;
+        if (findings[i]->severity >= shown)
+            kda_report_audit_finding(cli->report, findings[i]);
+    }
+    const struct kda_unchecked *unchecked = kda_audit_unchecked(audit, &count);
+    for (size_t i = 0; lists_unchecked(cli) && i < count; i++)
+        kda_report_unchecked(cli->report, &unchecked[i]);
+    const struct kda_check_result *results = kda_audit_results(audit, &count);
+    for (size_t i = 0; i < count; i++)
+        kda_report_check_result(cli->report, &results[i]);
+    return alarming;
+}
+
+static void sum_up(const struct cli *cli, const struct kda_audit *audit)
+{
+    size_t checks, found = 0, open = 0, passed = 0;
+    const struct kda_check_result *results = kda_audit_results(audit, &checks);
+    for (size_t i = 0; i < checks; i++) {
+        found += results[i].outcome == KDA_CHECK_FOUND;
+        open += results[i].outcome == KDA_CHECK_NOT_CHECKED;
+        passed += results[i].outcome == KDA_CHECK_PASSED;
+    }
+    cli_note(cli, "%zu checks: %zu with findings, %zu passed, %zu could not be decided%s", checks,
+             found, passed, open,
+             open && !lists_unchecked(cli) ? " (-v lists what was not checked)" : "");
+    if (kda_audit_dropped(audit))
+        cli_note(cli, "%zu more findings or open objects were not kept", kda_audit_dropped(audit));
+}
+
+static int parse_severity(const char *text, enum kda_severity *ret)
+{
+    if (!text || kda_severity_parse(text, ret))
+        return CLI_DONE;
+    cli_error("--min-severity wants info, low, medium, high or critical, not '%s'", text);
+    return CLI_USAGE;
+}
+
+/* ---- baseline ---- */
+
+/* Rows of a map on their way into a baseline: whole lines are handed on. */
+struct map_rows {
+    struct kda_baseline *baseline;
+    char *bytes;
+    size_t used, capacity;
+    enum kda_status status;
+    struct kda_error err;
+};
+
+static bool take_rows(void *context, const char *bytes, size_t size)
+{
+    struct map_rows *rows = context;
+    if (size > rows->capacity - rows->used) {
+        size_t wanted = (rows->used + size) * 2;
+        char *more = wanted > rows->used ? realloc(rows->bytes, wanted) : NULL;
+        if (!more)
+            return false;
+        rows->bytes = more;
+        rows->capacity = wanted;
+    }
+    memcpy(rows->bytes + rows->used, bytes, size);
+    rows->used += size;
+    size_t whole = rows->used;
+    while (whole > 0 && rows->bytes[whole - 1] != '\n')
+        whole--;
+    rows->status = kda_baseline_read(rows->baseline, rows->bytes, whole, &rows->err);
+    memmove(rows->bytes, rows->bytes + whole, rows->used - whole);
+    rows->used -= whole;
+    return rows->status == KDA_OK;
+}
+
+/* The map of an open image as a baseline. */
+static int map_of(struct cli *cli, struct kda_baseline *baseline)
+{
+    struct map_rows rows = {.baseline = baseline};
+    struct kda_report_options options = {.format = "jsonl"};
+    struct kda_selection everything = {.all = true};
+    struct kda_report *own = cli->report;
+    struct kda_error err;
+    if (kda_report_open(&options, take_rows, &rows, &cli->report, &err) != KDA_OK) {
+        cli->report = own;
+        cli_error_of(&err);
+        return CLI_INTERNAL;
+    }
+    /* The view for people writes nothing here: the rows are asked for. */
+    const char *format = cli->options.format;
+    cli->options.format = "jsonl";
+    cli_emit_map(cli, &everything);
+    cli->options.format = format;
+    enum kda_status status = kda_report_close(cli->report, &err);
+    cli->report = own;
+    free(rows.bytes);
+    if (status != KDA_OK) {
+        cli_error_of(rows.status != KDA_OK ? &rows.err : &err);
+        return CLI_INTERNAL;
+    }
+    const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
+    kda_baseline_add_gaps(baseline, gaps->count + gaps->dropped);
+    kda_baseline_cover_callbacks(baseline);
+    return CLI_DONE;
+}
+
+/* OTHER is a saved map or an image. */
+static int read_other(struct cli *cli, struct kda_baseline *baseline)
+{
+    struct kda_error err;
+    enum kda_status status = kda_baseline_load(baseline, cli->options.baseline, &err);
+    if (status == KDA_OK)
+        return CLI_DONE;
+    if (status != KDA_NOT_MINE) {
+        cli_error_of(&err);
+        return status == KDA_NO_MEMORY || status == KDA_LIMIT ? CLI_INTERNAL : CLI_INPUT;
+    }
+    struct cli other = {.options = cli->options, .command = cli->command, .start = cli->start};
+    other.options.positional[0] = cli->options.baseline;
+    other.options.output = NULL;
+    int code = cli_open_etw(&other);
+    if (code == CLI_DONE)
+        code = map_of(&other, baseline);
+    cli_close(&other);
+    return code;
+}
+
+static void put_change(void *context, const struct kda_change *change)
+{
+    struct cli *cli = context;
+    kda_report_change(cli->report, change);
+}
+
+/* Rows of what differs; after the report was opened. */
+static int report_changes(struct cli *cli)
+{
+    struct kda_baseline *before = NULL, *after = NULL;
+    struct kda_error err;
+    int code = CLI_DONE;
+    if (kda_baseline_create(&before, &err) != KDA_OK ||
+        kda_baseline_create(&after, &err) != KDA_OK) {
+        cli_error_of(&err);
+        code = CLI_INTERNAL;
+    }
+    if (code == CLI_DONE)
+        code = read_other(cli, before);
+    if (code == CLI_DONE)
+        code = map_of(cli, after);
+    if (code == CLI_DONE) {
+        if (!kda_baseline_covers(before, "callback"))
+            cli_note(cli, "'%s' has no rows of callbacks: they are not compared",
+                     cli->options.baseline);
+        if (kda_baseline_gaps(before) + kda_baseline_gaps(after) > 0)
+            cli_note(
+                cli,
+                "%zu gaps in the baseline, %zu in the image: what they hide looks as if it had "
+                "vanished or appeared",
+                kda_baseline_gaps(before), kda_baseline_gaps(after));
+        kda_baseline_compare(before, after, put_change, cli);
+    }
+    kda_baseline_destroy(before);
+    kda_baseline_destroy(after);
+    return code;
+}
+
+/* ---- the command ---- */
+
+struct audit_run {
+    enum kda_severity shown, counted;
+    struct kda_audit_options options;
+    struct kda_expectations *expected;
+};
+
+static int parse_options(const struct cli *cli, struct audit_run *run)
+{
+    const struct cli_options *o = &cli->options;
+    struct kda_error err;
+    int code = parse_severity(o->min_severity, &run->shown);
+    if (code != CLI_DONE)
+        return code;
+    run->counted = o->min_severity ? run->shown : KDA_SEVERITY_LOW;
+    if (o->lost > UINT32_MAX) {
+        cli_error("--lost wants a number up to %u", UINT32_MAX);
+        return CLI_USAGE;
+    }
+    run->options.lost_threshold = (uint32_t)o->lost;
+    if (!o->expect)
+        return CLI_DONE;
+    if (kda_expectations_load(o->expect, &run->expected, &err) != KDA_OK) {
+        cli_error_of(&err);
+        return err.status == KDA_NO_MEMORY ? CLI_INTERNAL : CLI_USAGE;
+    }
+    run->options.expected = kda_expectations_items(run->expected, &run->options.expected_count);
+    return CLI_DONE;
+}
+
+static int run_audit(struct cli *cli, const struct audit_run *run)
+{
+    struct kda_audit *audit;
+    struct kda_error err;
+    int code = cli_open_etw(cli);
+    if (code != CLI_DONE)
+        return code;
+    if (kda_audit_run(cli->kernel, cli->etw, &run->options, &audit, &err) != KDA_OK) {
+        cli_error_of(&err);
+        return CLI_INTERNAL;
+    }
+    cli_phase(cli, "audit_us");
+    code = cli_open_report(cli);
+    if (code == CLI_DONE) {
+        size_t alarming = report_audit(cli, audit, run->shown, run->counted);
+        code = cli->options.baseline ? report_changes(cli) : CLI_DONE;
+        if (code == CLI_DONE)
+            code = cli_finish(cli, cli->options.exit_code && alarming ? CLI_FINDINGS : CLI_DONE);
+        if (code == CLI_DONE || code == CLI_FINDINGS || code == CLI_INCOMPLETE)
+            sum_up(cli, audit);
+    }
+    kda_audit_free(audit);
+    return code;
+}
+
+int cli_run_audit(struct cli *cli)
+{
+    struct audit_run run = {.shown = KDA_SEVERITY_INFO};
+    int code = parse_options(cli, &run);
+    if (code == CLI_DONE)
+        code = run_audit(cli, &run);
+    kda_expectations_free(run.expected);
+    return code;
+}
