@@ -62,8 +62,8 @@ const struct cli_command cli_commands[] = {
     {"events", "FILE.etl...|IMAGE", "events of trace files (.etl), or of an image's trace buffers",
      "Records of the kernel become process, thread, image, network and registry events, all\n"
      "others etw.event with fields by name: as the trace describes them, a manifest of\n"
-     "--manifest, or the built-in table. What is not described keeps its payload in hex and says why. Several files\n"
-     "(of one machine) are merged. Losses and damage are sensor.loss lines; exit code 4.\n"
+     "--manifest, or the built-in table. What is not described keeps its payload in hex and says\n"
+     "why. Several files (of one machine) are merged. Losses and damage are sensor.loss lines; exit code 4.\n"
      "Of a memory image: what the buffers of all sessions, or of --session, hold; --free adds old\n"
      "events that free buffers still hold, marked as such.",
      ETW | CLI_GROUP_MEMORY | CLI_GROUP_EVENTS | CLI_GROUP_TRACE, 1, CLI_MANY, cli_run_events},

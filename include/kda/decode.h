@@ -118,6 +118,11 @@ const struct kda_event *kda_etl_decoder_loss(struct kda_etl_decoder *decoder,
 const char *kda_etl_decoder_line(struct kda_etl_decoder *decoder, const struct kda_event *event,
                                  uint64_t id, size_t *size);
 
+/* Ids of the events that the built-in table knows of a provider, one by one: false past the last.
+ * An id comes once for each of its versions. `context` is not used (kda_audit_options.known_event).
+ */
+bool kda_etl_known_event(void *context, const uint8_t guid[16], size_t index, uint16_t *id);
+
 #ifdef __cplusplus
 }
 #endif

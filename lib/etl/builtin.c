@@ -3,6 +3,8 @@
  */
 #include "builtin.h"
 
+#include "kda/decode.h"
+
 #include <string.h>
 
 const struct kda_builtin_provider *kda_builtin_find(const uint8_t *guid)
@@ -35,6 +37,16 @@ const struct kda_builtin_event *kda_builtin_event(const struct kda_builtin_provi
             high = middle;
     }
     return low > 0 && rows[low - 1].id == id ? &rows[low - 1] : NULL;
+}
+
+bool kda_etl_known_event(void *context, const uint8_t guid[16], size_t index, uint16_t *id)
+{
+    const struct kda_builtin_provider *provider = kda_builtin_find(guid);
+    (void)context;
+    if (!provider || index >= provider->count)
+        return false;
+    *id = kda_builtin_events[provider->first + index].id;
+    return true;
 }
 
 void kda_builtin_template(const struct kda_builtin_provider *provider,
