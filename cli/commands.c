@@ -47,10 +47,10 @@ const struct cli_command cli_commands[] = {
      "The files of a log may be named in any order.",
      CLI_GROUP_OUTPUT | CLI_GROUP_EVENTS | CLI_GROUP_FOLLOW, 2, CLI_MANY, cli_run_log},
     {"events", "FILE.etl...", "events of trace files (.etl) in the order of time, decoded",
-     "Records of the kernel become process, thread, image, network and registry events, all others\n"
-     "etw.event with fields by name: as the trace describes them, a manifest of --manifest, or the\n"
-     "built-in table. What is not described keeps its payload in hex and says why. Several files\n"
-     "(of one machine) are merged. Losses and damage are sensor.loss lines; exit code 4.",
+     "Records of the kernel become process, thread, image, network and registry events, all\n"
+     "others etw.event with fields by name: as the trace describes them, a manifest of --manifest\n"
+     "or the built-in table. What is not described keeps its payload in hex and says why. Several\n"
+     "files (of one machine) are merged. Losses and damage are sensor.loss lines; exit code 4.",
      CLI_GROUP_OUTPUT | CLI_GROUP_EVENTS | CLI_GROUP_TRACE, 1, CLI_MANY, cli_run_events},
     {"verify", "FILE...", "whether a log of the sensor is complete: its account, ids and times",
      "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4:\n"
