@@ -59,8 +59,8 @@ const struct cli_command cli_commands[] = {
     {"etl", "info|stats FILE...", "what a trace file (.etl) is, and how many records of which kind",
      "info    header, clock, sessions, losses, buffers of each CPU, damage\n"
      "stats   records by header type, group or provider, type or id, and version\n"
-     "Exit code 4: a part of a file is damaged or compressed in a way that is not read; info lists\n"
-     "each place, and the rest was read.",
+     "Exit code 4: a part of a file is damaged, or compressed in a way that is not read; info\n"
+     "lists each place, and the rest was read.",
      CLI_GROUP_OUTPUT, 2, CLI_MANY, cli_run_etl},
     {"formats", "", "every table of the program: formats, symbol sources, builds, exit codes",
      NULL,

@@ -209,6 +209,7 @@ struct kda_etl_framer {
                            was reserved and not written */
     uint64_t off;
     uint32_t buffer, cpu;
+    uint64_t good_time; /* of the last record of these bytes that has one */
     uint32_t next_size;
 };
 

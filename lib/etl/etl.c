@@ -132,10 +132,11 @@ static enum kda_status start(struct kda_etl *etl, struct kda_error *err)
     kda_etl_lane_start(&etl->serial, in_file || first ? 0 : NO_ENTRY);
     etl->heap_count = 0;
     etl->started = true;
-    for (size_t i = 0; !in_file && i < etl->lane_count; i++) {
+    enum kda_status status = kda_etl_lane_next(etl, &etl->serial, err);
+    for (size_t i = 0; status == KDA_OK && !in_file && i < etl->lane_count; i++) {
         struct kda_etl_lane *lane = &etl->lanes[i];
         kda_etl_lane_start(lane, lane->first);
-        enum kda_status status = kda_etl_lane_next(etl, lane, err);
+        status = kda_etl_lane_next(etl, lane, err);
         if (status != KDA_OK)
             return status;
         if (lane->entry != NO_ENTRY)
@@ -145,7 +146,7 @@ static enum kda_status start(struct kda_etl *etl, struct kda_error *err)
     }
     for (size_t i = etl->heap_count / 2; i-- > 0;)
         sift_down(etl->heap, etl->heap_count, i);
-    return kda_etl_lane_next(etl, &etl->serial, err);
+    return status;
 }
 
 /* Moves the lane that gave the last record on. */
@@ -199,6 +200,7 @@ void kda_etl_rewind(struct kda_etl *etl, enum kda_etl_order order)
     etl->started = etl->ended = false;
     etl->current = NULL;
     etl->heap_count = 0;
+    etl->unpacked = 0;
     etl->damage_count = etl->damage_at_open;
     etl->damage_kept = etl->damage_kept_at_open;
 }

@@ -52,10 +52,10 @@ static size_t find_start(const struct kda_etl_framer *framer, size_t from, size_
         if (kda_etl_chain(bytes, framer->size, at, wanted))
             return at;
         uint64_t time;
-        if (wanted == 2 && framer->last_time != 0 &&
+        if (wanted == 2 && framer->good_time != 0 &&
             kda_etl_record_size(bytes + at, framer->size - at) != 0 &&
-            kda_etl_record_time(bytes + at, &time) && time >= framer->last_time &&
-            time - framer->last_time < NEAR_TIME)
+            kda_etl_record_time(bytes + at, &time) && time >= framer->good_time &&
+            time - framer->good_time < NEAR_TIME)
             return at;
     }
     return to;
@@ -144,7 +144,7 @@ enum kda_etl_frame kda_etl_frame_next(struct kda_etl_framer *framer, struct kda_
     record->buffer = framer->buffer;
     record->cpu = framer->cpu;
     if (record->has_time)
-        framer->last_time = record->raw_time;
+        framer->last_time = framer->good_time = record->raw_time;
     else
         record->raw_time = framer->last_time;
     framer->cursor = next < framer->size ? next : framer->size;

@@ -108,7 +108,8 @@ struct kda_etl {
     size_t heap_count;
     uint8_t *packed; /* compressed bytes of the buffer that is being read */
     size_t packed_capacity;
-    uint64_t memory; /* bytes of lanes */
+    uint64_t memory;   /* bytes of lanes */
+    uint64_t unpacked; /* bytes that were decompressed since the last rewind */
 };
 
 /* damage.c */
@@ -134,6 +135,10 @@ struct kda_etl_scan {
 KDA_MUST_CHECK enum kda_status kda_etl_header_at(struct kda_etl_scan *scan, uint64_t off,
                                                  struct kda_etl_buffer *ret, bool *found,
                                                  struct kda_error *err);
+/* Is *b, which was read at `off`, a buffer? Looks for records behind it, plain or compressed. */
+KDA_MUST_CHECK enum kda_status kda_etl_verify(struct kda_etl_scan *scan, uint64_t off,
+                                              const struct kda_etl_buffer *b, bool *found,
+                                              struct kda_error *err);
 /* Does a record stand at `off`, in a buffer with `left` bytes from there on? */
 KDA_MUST_CHECK enum kda_status kda_etl_record_at(struct kda_etl_scan *scan, uint64_t off,
                                                  uint64_t left, bool *found, struct kda_error *err);

@@ -10,6 +10,11 @@
 #include "bytes.h"
 #include "xpress.h"
 
+/* A few bytes can claim to be a buffer of 64 MiB: the time that a file takes stays in proportion to
+ * its size. Real traces are compressed to a tenth, never to a thousandth. */
+#define UNPACK_ALWAYS (256ull << 20)
+#define UNPACK_RATIO 1024u
+
 /* ---- which buffers a lane has ---- */
 
 struct sorted {
@@ -156,7 +161,9 @@ static enum kda_status read_packed(struct kda_etl *etl, const struct kda_etl_ent
                             "out of memory reading a compressed buffer of %zu bytes", size);
         etl->packed_capacity = size;
     }
-    return kda_file_read_at(etl->file, entry->off + KDA_ETL_BUFFER_HEADER, etl->packed, size, err);
+    return size == 0 ? KDA_OK
+                     : kda_file_read_at(etl->file, entry->off + KDA_ETL_BUFFER_HEADER, etl->packed,
+                                        size, err);
 }
 
 static void lose(struct kda_etl *etl, enum kda_etl_damage_kind kind,
@@ -172,12 +179,17 @@ static enum kda_status unpack(struct kda_etl *etl, struct kda_etl_lane *lane,
 {
     size_t size = entry->size - KDA_ETL_BUFFER_HEADER, got;
     *used = 0;
+    if (etl->unpacked > UNPACK_ALWAYS + UNPACK_RATIO * etl->info.file_size) {
+        lose(etl, KDA_ETL_DAMAGE_BUFFER, entry, "the file expands more than traces do");
+        return KDA_OK;
+    }
     enum kda_status status = read_packed(etl, entry, err);
     if (status != KDA_OK)
         return status;
     enum kda_xpress end =
         kda_xpress_decompress(etl->packed, size, lane->bytes + KDA_ETL_BUFFER_HEADER,
                               entry->used - KDA_ETL_BUFFER_HEADER, &got);
+    etl->unpacked += got;
     if (end == KDA_XPRESS_BAD) {
         lose(etl, KDA_ETL_DAMAGE_BUFFER, entry, "the compressed bytes are damaged");
         return KDA_OK;

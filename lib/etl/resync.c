@@ -12,6 +12,7 @@
 #include "xpress.h"
 
 #define WINDOW 65536u
+#define FIRST_LOOK 256u
 #define MAX_PROBES 200000u /* hostile files: bounds the work, not what real ones need */
 #define TRIAL_IN 8192u     /* compressed bytes that surely hold TRIAL_OUT when unpacked */
 #define TRIAL_OUT 4096u
@@ -77,17 +78,19 @@ static enum kda_status try_packed(struct kda_etl_scan *scan, uint64_t off,
     return KDA_OK;
 }
 
-/* Is this a buffer? *b was read at `off`. */
-static enum kda_status verify(struct kda_etl_scan *scan, uint64_t off,
-                              const struct kda_etl_buffer *b, bool *found, struct kda_error *err)
+enum kda_status kda_etl_verify(struct kda_etl_scan *scan, uint64_t off,
+                               const struct kda_etl_buffer *b, bool *found, struct kda_error *err)
 {
     if (b->flags & KDA_ETL_FLAG_COMPRESSED)
         return try_packed(scan, off, b, found, err);
     uint32_t used = b->used != 0 ? b->used : b->size;
+    bool usual = b->size == scan->plain_size;
+    *found = usual && used == KDA_ETL_BUFFER_HEADER; /* without records only the size tells */
+    if (*found)
+        return KDA_OK;
     enum kda_status status = kda_etl_record_at(scan, off + KDA_ETL_BUFFER_HEADER,
                                                used - KDA_ETL_BUFFER_HEADER, found, err);
-    if (status != KDA_OK || !*found || b->size == scan->plain_size ||
-        off + b->size == scan->file_size)
+    if (status != KDA_OK || !*found || usual || off + b->size == scan->file_size)
         return status;
     struct kda_etl_buffer next;
     return kda_etl_header_at(scan, off + b->size, &next, found, err);
@@ -112,7 +115,7 @@ static enum kda_status scan_window(struct kda_etl_scan *scan, uint64_t off, cons
         if (plain && scan->plain_size != 0 && b.size != scan->plain_size)
             continue;
         scan->probes++;
-        status = verify(scan, off + i, &b, found, err);
+        status = kda_etl_verify(scan, off + i, &b, found, err);
         if (status == KDA_OK && *found) {
             *ret = off + i;
             break;
@@ -131,10 +134,10 @@ enum kda_status kda_etl_find_buffer(struct kda_etl_scan *scan, uint64_t from, ui
     while (from < to && scan->file_size - from >= KDA_ETL_BUFFER_HEADER && !found &&
            status == KDA_OK && scan->probes < MAX_PROBES) {
         uint64_t left = scan->file_size - from;
+        uint64_t need = to - from + KDA_ETL_BUFFER_HEADER - 1;
         size_t size = left < WINDOW ? (size_t)left : WINDOW;
+        size = need < size ? (size_t)need : size; /* asked often about little, if hostile */
         size_t places = size - KDA_ETL_BUFFER_HEADER + 1;
-        if (places > to - from)
-            places = (size_t)(to - from);
         status = kda_file_read_at(scan->etl->file, from, bytes, size, err);
         if (status == KDA_OK)
             status = scan_window(scan, from, bytes, places, &found, ret, err);
@@ -149,9 +152,13 @@ enum kda_status kda_etl_only_zeros(struct kda_etl_scan *scan, uint64_t from, boo
     uint8_t bytes[WINDOW];
     struct kda_file *file = scan->etl->file;
     *ret = true;
-    while (*ret && (from = kda_file_next_data(file, from)) < scan->file_size) {
+    /* Most are told by their first bytes. */
+    for (size_t most = FIRST_LOOK; *ret; most = WINDOW) {
+        from = kda_file_next_data(file, from);
+        if (from >= scan->file_size)
+            break;
         uint64_t left = scan->file_size - from;
-        size_t size = left < WINDOW ? (size_t)left : WINDOW;
+        size_t size = left < most ? (size_t)left : most;
         enum kda_status status = kda_file_read_at(file, from, bytes, size, err);
         if (status != KDA_OK)
             return status;

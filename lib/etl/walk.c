@@ -12,6 +12,7 @@
 #include "alloc.h"
 
 #define MAX_SESSIONS 65536u
+#define SIZE_PROBES 5u /* buffers that are asked for the size of all */
 #define FIRST_RECORD KDA_ETL_BUFFER_HEADER
 
 struct walk {
@@ -36,8 +37,9 @@ static void note_session(struct walk *walk, const struct kda_etl_buffer *b, uint
     struct kda_etl *etl = walk->etl;
     struct kda_etl_session *last =
         etl->session_count > 0 ? &etl->sessions[etl->session_count - 1] : NULL;
+    bool circular = etl->info.mode & KDA_ETL_MODE_CIRCULAR; /* counts back where it went round */
     bool begins = !last || b->logger_id != last->logger_id ||
-                  (walk->flushed && b->sequence <= last->last_sequence);
+                  (walk->flushed && !circular && b->sequence <= last->last_sequence);
     if (begins && etl->session_count < MAX_SESSIONS) {
         void *items = etl->sessions;
         if (kda_grow(&items, &etl->session_capacity, etl->session_count + 1, sizeof(*etl->sessions),
@@ -82,9 +84,8 @@ static enum kda_status add_entry(struct walk *walk, const struct kda_etl_entry *
         return KDA_OK;
     }
     void *items = etl->entries;
-    if (!kda_grow(&items, &etl->entry_capacity, etl->entry_count + 1, sizeof(*etl->entries),
-                  MAX_ENTRIES) ||
-        etl->out_of_memory)
+    if (etl->out_of_memory || !kda_grow(&items, &etl->entry_capacity, etl->entry_count + 1,
+                                        sizeof(*etl->entries), MAX_ENTRIES))
         return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory listing the buffers");
     etl->entries = items;
     etl->entries[etl->entry_count++] = *entry;
@@ -101,14 +102,37 @@ static void damage(struct walk *walk, enum kda_etl_damage_kind kind, bool lost, 
 
 /* ---- a buffer with a header ---- */
 
-/* Can a buffer end at `end`? */
+/* Can the buffer at walk->off end at `end`? At the usual place any header will do; elsewhere bytes
+ * of records may look like one. */
 static enum kda_status fits(struct walk *walk, uint64_t end, bool *ret, struct kda_error *err)
 {
     struct kda_etl_buffer next;
+    uint32_t plain = walk->scan.plain_size;
     *ret = end == walk->scan.file_size;
-    return *ret || end > walk->scan.file_size
-               ? KDA_OK
-               : kda_etl_header_at(&walk->scan, end, &next, ret, err);
+    if (*ret || end > walk->scan.file_size)
+        return KDA_OK;
+    enum kda_status status = kda_etl_header_at(&walk->scan, end, &next, ret, err);
+    if (status != KDA_OK || !*ret || compressed(&next))
+        return status;
+    if (plain != 0 && end == walk->off + plain)
+        return KDA_OK;
+    return kda_etl_verify(&walk->scan, end, &next, ret, err);
+}
+
+/* Where the next buffer begins before the one at walk->off can have ended: its size is wrong, or
+ * bytes of it are missing. `*ret` stays as it is if there is none. */
+static enum kda_status find_early(struct walk *walk, uint32_t *ret, struct kda_error *err)
+{
+    uint64_t found, to = walk->off + *ret;
+    if (to > walk->scan.file_size)
+        to = walk->scan.file_size;
+    if (walk->off + KDA_ETL_BUFFER_HEADER >= to)
+        return KDA_OK;
+    enum kda_status status =
+        kda_etl_find_buffer(&walk->scan, walk->off + KDA_ETL_BUFFER_HEADER, to, &found, err);
+    if (status == KDA_OK && found < to)
+        *ret = (uint32_t)(found - walk->off);
+    return status;
 }
 
 /* How long the buffer at walk->off is. */
@@ -116,26 +140,18 @@ static enum kda_status choose_size(struct walk *walk, const struct kda_etl_buffe
                                    struct kda_error *err)
 {
     uint32_t plain = compressed(b) ? 0 : walk->scan.plain_size;
-    bool good = b->size == plain;
-    enum kda_status status = KDA_OK;
+    bool good;
     *ret = b->size;
-    if (!good)
-        status = fits(walk, walk->off + b->size, &good, err);
+    enum kda_status status = fits(walk, walk->off + b->size, &good, err);
     if (status != KDA_OK || good)
         return status;
-    if (plain != 0) {
+    if (plain != 0 && plain != b->size) {
         *ret = plain;
-        return KDA_OK;
+        status = fits(walk, walk->off + plain, &good, err);
+        if (status != KDA_OK || good)
+            return status;
     }
-    uint64_t found, from = walk->off + KDA_ETL_BUFFER_HEADER, to = walk->off + b->size;
-    if (to > walk->scan.file_size)
-        to = walk->scan.file_size;
-    if (from < to) {
-        status = kda_etl_find_buffer(&walk->scan, from, to, &found, err);
-        if (status == KDA_OK && found < to)
-            *ret = (uint32_t)(found - walk->off);
-    }
-    return status;
+    return find_early(walk, ret, err);
 }
 
 /* Bytes of `used` that the file holds. */
@@ -285,23 +301,42 @@ static enum kda_status pass_damage(struct walk *walk, struct kda_error *err)
 
 /* ---- the file ---- */
 
+/* Of the first places where buffers of this size would begin: how many have one. */
+static enum kda_status count_fits(struct walk *walk, uint32_t size, unsigned *ret,
+                                  struct kda_error *err)
+{
+    struct kda_etl_buffer b;
+    bool found;
+    *ret = size == walk->scan.file_size;
+    for (uint64_t i = 0; i < SIZE_PROBES; i++) {
+        enum kda_status status = kda_etl_header_at(&walk->scan, i * size, &b, &found, err);
+        if (status != KDA_OK)
+            return status;
+        *ret += found && b.size == size;
+    }
+    return KDA_OK;
+}
+
 /* The size of all plain buffers: what the first record says or what the first header says,
- * whichever leads to another buffer. */
+ * whichever more buffers agree with. */
 static enum kda_status find_plain_size(struct walk *walk, struct kda_error *err)
 {
     struct kda_etl_info *info = &walk->etl->info;
     struct kda_etl_buffer b;
-    bool found, good = false;
+    bool found;
+    unsigned best = 0, fit;
     if (info->mode & KDA_ETL_MODE_COMPRESSED)
         return KDA_OK;
     enum kda_status status = kda_etl_header_at(&walk->scan, 0, &b, &found, err);
     uint32_t sizes[2] = {info->buffer_size, status == KDA_OK && found ? b.size : 0};
-    for (size_t i = 0; i < 2 && status == KDA_OK && !good; i++) {
+    for (size_t i = 0; i < 2 && status == KDA_OK; i++) {
         if (sizes[i] <= KDA_ETL_BUFFER_HEADER || sizes[i] > KDA_ETL_MAX_BUFFER)
             continue;
-        status = fits(walk, sizes[i], &good, err);
-        if (good)
+        status = count_fits(walk, sizes[i], &fit, err);
+        if (status == KDA_OK && fit > best) {
+            best = fit;
             walk->scan.plain_size = sizes[i];
+        }
     }
     return status;
 }
