@@ -43,6 +43,9 @@ bench: deps-check
 	@python3 tests/bench/bench.py --build $(BUILD)
 	@$(BUILD)/release/kda-bench-queue
 	@$(BUILD)/release/kda-bench-jsonl $(BUILD)
+	@mkdir -p $(BUILD)/bench
+	@$(BUILD)/release/kda-bench-etl $(BUILD)/bench $(wildcard ../shared/data/etl/*net.4.5.2.x86.etl)
+	@python3 tests/bench/bench_events.py --build $(BUILD)
 
 # Every seeded mistake has to be caught by the tests; takes some minutes.
 mutants: deps-check

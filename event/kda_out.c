@@ -118,7 +118,7 @@ void kda_out_binary(struct kda_out *o, const uint8_t *at, size_t bytes)
 /* --- strings --------------------------------------------------------------------------------- */
 
 #define REPLACEMENT "\xEF\xBF\xBD"
-#define PLAIN_BYTES 64u     /* characters that go as they are, copied in one piece */
+#define PLAIN_BYTES 64u    /* characters that go as they are, copied in one piece */
 #define CHARACTER_BYTES 6u /* longest output of one character: \u00XX */
 
 /* Second character of a two-character escape; 0: none. */

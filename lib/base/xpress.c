@@ -77,7 +77,8 @@ static uint8_t *copy_match(uint8_t *out, const uint8_t *end, size_t distance, si
 enum kda_xpress kda_xpress_decompress(const void *in, size_t in_size, void *out, size_t out_size,
                                       size_t *written)
 {
-    struct stream s = {in, (const uint8_t *)in + in_size, NULL};
+    const uint8_t *bytes = in_size > 0 ? in : (const uint8_t *)""; /* no bytes: `in` may be NULL */
+    struct stream s = {bytes, bytes + in_size, NULL};
     uint8_t *start = out, *to = out, *end = start + out_size;
     enum kda_xpress result = KDA_XPRESS_SHORT;
     uint32_t flags = 0;

@@ -9,8 +9,9 @@ void kda_etl_damage_add(struct kda_etl *etl, enum kda_etl_damage_kind kind, bool
                         uint64_t bytes, const char *why)
 {
     struct kda_etl_damage *last = etl->damage_kept > 0 ? &etl->damage[etl->damage_kept - 1] : NULL;
-    if (last && etl->damage_kept == etl->damage_count && last->kind == kind && last->lost == lost &&
-        last->why == why && last->off + last->bytes == off) {
+    /* Once records are read, what was found may have been told: it no longer changes. */
+    if (last && !etl->started && etl->damage_kept == etl->damage_count && last->kind == kind &&
+        last->lost == lost && last->why == why && last->off + last->bytes == off) {
         last->bytes += bytes; /* one hole, met in pieces */
         return;
     }

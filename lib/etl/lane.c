@@ -161,7 +161,9 @@ static enum kda_status read_packed(struct kda_etl *etl, const struct kda_etl_ent
                             "out of memory reading a compressed buffer of %zu bytes", size);
         etl->packed_capacity = size;
     }
-    return kda_file_read_at(etl->file, entry->off + KDA_ETL_BUFFER_HEADER, etl->packed, size, err);
+    return size == 0 ? KDA_OK
+                     : kda_file_read_at(etl->file, entry->off + KDA_ETL_BUFFER_HEADER, etl->packed,
+                                        size, err);
 }
 
 static void lose(struct kda_etl *etl, enum kda_etl_damage_kind kind,

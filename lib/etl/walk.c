@@ -84,9 +84,8 @@ static enum kda_status add_entry(struct walk *walk, const struct kda_etl_entry *
         return KDA_OK;
     }
     void *items = etl->entries;
-    if (!kda_grow(&items, &etl->entry_capacity, etl->entry_count + 1, sizeof(*etl->entries),
-                  MAX_ENTRIES) ||
-        etl->out_of_memory)
+    if (etl->out_of_memory || !kda_grow(&items, &etl->entry_capacity, etl->entry_count + 1,
+                                        sizeof(*etl->entries), MAX_ENTRIES))
         return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory listing the buffers");
     etl->entries = items;
     etl->entries[etl->entry_count++] = *entry;

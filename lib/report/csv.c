@@ -26,14 +26,10 @@ static void end_line(struct kda_report *report)
 
 static void put_field(struct kda_report *report, const char *text, size_t size, bool is_text)
 {
-    if (is_tsv(report)) {
-        kda_out(report, text, size);
-        return;
-    }
     /* Numbers may start with '-': only what came from memory as text can be a formula. */
     bool formula = is_text && size > 0 && strchr("=+-@", text[0]) != NULL;
     bool quote = false;
-    for (size_t i = 0; i < size && !quote; i++)
+    for (size_t i = 0; i < size && !quote && !is_tsv(report); i++)
         quote = text[i] == ',' || text[i] == '"' || text[i] == '\n' || text[i] == '\r';
     if (quote)
         kda_out(report, "\"", 1);

@@ -368,6 +368,36 @@ static void test_losses(void **state)
     etl_writer_free(&w);
 }
 
+/* Buffers that did not get shorter may stand uncompressed among compressed ones, of any size. */
+static void test_mixed(void **state)
+{
+    (void)state;
+    struct etl_params p = etl_defaults();
+    struct etl_writer w;
+    p.mode = 1 | ETL_MODE_COMPRESSED;
+    etl_begin(&w, &p);
+    etl_finish(&w);
+    for (uint32_t i = 0; i < 20; i++) {
+        struct blob records = {0};
+        struct etl_buffer b = {.cpu = (uint16_t)(i % 2), .sequence = i + 1, .state = 3};
+        for (uint32_t k = 0; k < 3; k++) {
+            struct etl_record r = etl_sample_event(ETL_T0 + 3 * i + k, 3 * i + k);
+            etl_put_record(&records, &r);
+        }
+        b.flags = ETL_FLAG_PROC_INDEX | (i % 3 ? ETL_FLAG_COMPRESSED : 0);
+        b.size = ETL_BUFFER_HEADER + (uint32_t)records.size + 8 * (i % 5);
+        etl_put_buffer(&w.file, &b, records.data, records.size);
+        blob_free(&records);
+    }
+    struct kda_etl *etl = etl_open_blob(&w.file);
+    check_sorted(etl, 60);
+    check_whole(etl);
+    assert_int_equal(kda_etl_info(etl)->buffers, 21);
+    assert_int_equal(kda_etl_info(etl)->compressed_buffers, 13);
+    kda_etl_close(etl);
+    etl_writer_free(&w);
+}
+
 /* Formats that are known by name: the buffers are counted, each is reported, nothing is guessed. */
 static void test_unsupported(void **state)
 {
@@ -389,7 +419,6 @@ static void test_unsupported(void **state)
         assert_non_null(r);
         assert_int_equal(kda_etl_next(etl, &r, NULL), KDA_OK);
         assert_null(r);
-        /* Neighbours are one place. */
         uint64_t bytes = 0;
         for (size_t i = 0; i < kda_etl_damage_count(etl); i++) {
             const struct kda_etl_damage *damage = kda_etl_damage_at(etl, i);
@@ -398,6 +427,7 @@ static void test_unsupported(void **state)
             bytes += damage->bytes;
         }
         assert_int_equal(bytes, w.file.size - 512);
+        assert_int_equal(kda_etl_damage_count(etl), w.written - 1);
         kda_etl_close(etl);
         etl_writer_free(&w);
     }
@@ -438,8 +468,8 @@ int main(void)
         cmocka_unit_test(test_header),         cmocka_unit_test(test_no_frequency),
         cmocka_unit_test(test_old_and_merged), cmocka_unit_test(test_appended),
         cmocka_unit_test(test_circular),       cmocka_unit_test(test_unfinished),
-        cmocka_unit_test(test_losses),         cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_wild_time),
+        cmocka_unit_test(test_losses),         cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_unsupported),    cmocka_unit_test(test_wild_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,9 @@ static void test_damaged(void **state)
     /* Flag word: literal, then matches. */
 #define FLAGS "\xff\xff\xff\x7f"
     assert_int_equal(run("", 0, 0, &got), KDA_XPRESS_WHOLE);
+    uint8_t byte;
+    assert_int_equal(kda_xpress_decompress(NULL, 0, &byte, 1, &got), KDA_XPRESS_SHORT);
+    assert_int_equal(got, 0);
     assert_int_equal(run("", 0, 5, &got), KDA_XPRESS_SHORT);
     assert_int_equal(run("\xff\xff\xff", 3, 5, &got), KDA_XPRESS_SHORT);
     assert_int_equal(run(FLAGS "a", 5, 5, &got), KDA_XPRESS_SHORT);
