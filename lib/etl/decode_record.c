@@ -207,7 +207,7 @@ static const struct kda_decode_cached *lookup(const struct kda_decoding *x)
     c->id = id;
     c->version = version;
     c->classic = classic;
-    c->used = true;
+    c->used = d->cached = true;
     c->t = kda_templates_find(&d->store, record->guid, id, version, classic);
     if (!c->t)
         c->t = of_lower_version(d, record, id, classic);

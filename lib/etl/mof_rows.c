@@ -2,7 +2,7 @@
  * mof_rows.c - the table of the kernel's events.
  *
  * Source: the classes of MSNT_SystemTrace (learn.microsoft.com, "MSNT_SystemTrace class"), checked
- * on real traces where docs/events-decoding.md says so; manifests of the Kernel- providers.
+ * on real traces where docs/decoding.md says so; manifests of the Kernel- providers.
  */
 #include "mof.h"
 

@@ -196,6 +196,19 @@ enum kda_status kda_templates_add(struct kda_templates *store, const struct kda_
     return KDA_OK;
 }
 
+/* By value, so that one can be looked up in few steps however many there are. */
+static void sort_entries(struct kda_etl_map_entry *entries, size_t count)
+{
+    for (size_t gap = count / 2; gap > 0; gap /= 2)
+        for (size_t i = gap; i < count; i++) {
+            struct kda_etl_map_entry entry = entries[i];
+            size_t at = i;
+            for (; at >= gap && entries[at - gap].value > entry.value; at -= gap)
+                entries[at] = entries[at - gap];
+            entries[at] = entry;
+        }
+}
+
 const struct kda_etl_map *kda_templates_add_map(struct kda_templates *store,
                                                 const struct kda_etl_map *map)
 {
@@ -212,5 +225,7 @@ const struct kda_etl_map *kda_templates_add_map(struct kda_templates *store,
         entries[i].value = map->entries[i].value;
         entries[i].name = keep(store, map->entries[i].name, &ok);
     }
+    if (ok)
+        sort_entries(entries, map->count);
     return ok ? copy : NULL;
 }
