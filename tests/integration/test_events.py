@@ -82,8 +82,8 @@ class RealTraces(unittest.TestCase):
         described = [r for r in rows if r["kind"] == "etw.event" and "event_id" in r]
         self.assertEqual(len({r["provider"] for r in described}), 10)
         left = {(r["provider_name"], r["event_id"]) for r in described if "why" in r}
-        # Stacks of .NET are longer than their description says; the other event has none.
-        self.assertEqual(left, {("Microsoft-Windows-DotNETRuntime", 82),
+        # Two are longer than their descriptions say; the third has none.
+        self.assertEqual(left, {("Microsoft-Windows-DotNETRuntime", 82), ("PerfView", 13),
                                 ("Microsoft-Windows-DotNETRuntimePrivate", 4)})
         perfview = [r for r in described if r.get("event_name") == "SessionParameters"]
         self.assertEqual(perfview[0]["fields"]["sessionName"], "NT Kernel Logger")
