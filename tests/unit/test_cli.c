@@ -178,6 +178,31 @@ static void test_trace_file(void **state)
     assert_int_equal(trace_size(), 4096);
 }
 
+/* Not one of these is a file: what is no trace file is taken for an image. */
+static void test_events_of_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(run("events good.raw --session 4 -f jsonl"), CLI_DONE);
+    HAS(out_text, "\"id\":0,");
+    HAS(out_text, "\"kind\":\"etw.event\",\"source\":\"memory\",\"cpu\":0,\"pid\":77");
+    HAS_NOT(out_text, "\"id\":2,");
+    HAS_NOT(out_text, "EventTrace"); /* the header that was made for the reader */
+    HAS(err_text, "1 more buffer holds events that were delivered before");
+    assert_int_equal(run("events good.raw --session 4 --free -f jsonl --raw"), CLI_DONE);
+    HAS(out_text, "\"id\":2,");
+    HAS(out_text, "\"buffer\":\"free\"");
+    assert_int_equal(run("events good.raw --session Eventlog-Security --silo host -f jsonl"),
+                     CLI_INCOMPLETE);
+    HAS(out_text, "\"kind\":\"sensor.loss\"");
+    HAS(out_text, "\"lost_events\":7");
+    HAS(err_text, "incomplete: 1 sensor.loss line tells what is missing");
+    assert_int_equal(run("events good.raw other.raw"), CLI_USAGE);
+    HAS(err_text, "is a memory image: name it alone");
+    assert_int_equal(run("events x.etl --free"), CLI_USAGE);
+    HAS(err_text, "--free is for memory images; 'x.etl' is a trace file");
+    assert_int_equal(run("events nokernel.raw"), CLI_INPUT);
+}
+
 static void test_triage(void **state)
 {
     (void)state;
@@ -402,9 +427,13 @@ static void test_output_is_all_or_nothing(void **state)
 static void test_memory_failures(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"map good.raw -v", "map good.raw --grep svchost",
-                                        "sessions good.raw", "providers good.raw -f csv",
-                                        "map good.raw -f json"};
+    static const char *const lines[] = {"map good.raw -v",
+                                        "map good.raw --grep svchost",
+                                        "sessions good.raw",
+                                        "providers good.raw -f csv",
+                                        "map good.raw -f json",
+                                        "buffers good.raw 4 -f csv",
+                                        "events good.raw --session 4"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         for (uint64_t n = 1;; n++) {
             kda_fault_arm(n);
@@ -414,9 +443,21 @@ static void test_memory_failures(void **state)
             assert_int_equal(code, fired ? CLI_INTERNAL : CLI_DONE);
             if (!fired)
                 break;
-            assert_string_equal(out_text, ""); /* nothing half-written is left */
-            HAS(err_text, "out of memory");
+            assert_string_equal(out_text, "");       /* nothing half-written is left */
+            if (!strstr(err_text, "injected fault")) /* a read that failed */
+                HAS(err_text, "out of memory");
         }
+    }
+    for (uint64_t n = 1;; n++) {
+        kda_fault_arm(n);
+        int code = run_to_trace("good.raw", "4", NULL);
+        bool fired = kda_fault_fired();
+        kda_fault_arm(0);
+        assert_int_equal(code, fired ? CLI_INTERNAL : CLI_DONE);
+        assert_int_equal(trace_size() != 0, !fired);
+        if (!fired)
+            break;
+        HAS(err_text, "out of memory");
     }
 }
 #endif
@@ -428,6 +469,7 @@ int main(void)
         cmocka_unit_test(test_gaps_are_listed),
         cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_trace_file),
+        cmocka_unit_test(test_events_of_memory),
         cmocka_unit_test(test_triage),
         cmocka_unit_test(test_info_says_what_is_missing),
         cmocka_unit_test(test_usage),
