@@ -387,9 +387,13 @@ static void test_losses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tracelogging_types),   cmocka_unit_test(test_tracelogging_arrays),
-        cmocka_unit_test(test_tracelogging_damaged), cmocka_unit_test(test_not_described),
-        cmocka_unit_test(test_extended_items),       cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_tracelogging_types),
+        cmocka_unit_test(test_tracelogging_arrays),
+        cmocka_unit_test(test_text_at_every_place),
+        cmocka_unit_test(test_tracelogging_damaged),
+        cmocka_unit_test(test_not_described),
+        cmocka_unit_test(test_extended_items),
+        cmocka_unit_test(test_losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
