@@ -249,6 +249,10 @@ class Command(unittest.TestCase):
         lost = events(self, common.need_data("etl/airbus-cert_etl-parser__AMSITrace.etl"), code=4)
         self.assertEqual([(r["reason"], r["lost_events"]) for r in lost
                           if r["kind"] == "sensor.loss"], [("buffer_lost", 3)])
+        text = common.kda("events", common.need_data("etl/airbus-cert_etl-parser__AMSITrace.etl"))
+        self.assertEqual(text.returncode, 4)
+        self.assertIn("buffer_lost events 3", text.stdout)
+        self.assertIn("incomplete", text.stderr)
 
     def test_wrong_use(self):
         for args in (["events"], ["events", self.path, "--follow"],

@@ -203,6 +203,38 @@ static void test_tracelogging_arrays(void **state)
     rig_close(&rig);
 }
 
+/* Plain text goes in steps of eight bytes: each character has to be seen at each place of one. */
+static void test_text_at_every_place(void **state)
+{
+    static const char shorts[] = "\b\t\n\f\r\"\\", letters[] = "btnfr\"\\";
+    (void)state;
+    struct decode_rig rig;
+    rig_open(&rig, NULL);
+    for (unsigned c = 1; c < 128; c++) {
+        const char *found = strchr(shorts, (int)c);
+        char special[8], text[20], expected[64];
+        if (found)
+            (void)snprintf(special, sizeof(special), "\\%c", letters[found - shorts]);
+        else
+            (void)snprintf(special, sizeof(special), c < 0x20 ? "\\u%04x" : "%c", c);
+        for (unsigned place = 0; place < 19; place++) {
+            struct logged l = {0};
+            memset(text, 'a', 19);
+            text[19] = '\0';
+            text[place] = (char)c;
+            etl_schema_begin(&l.schema, "Text", 0);
+            etl_schema_field(&l.schema, "t", IN_NARROW, 0, 0);
+            etl_put_narrow(&l.payload, text);
+            (void)snprintf(expected, sizeof(expected), "{\"t\":\"%.*s%s%s\"}", (int)place, text,
+                           special, text + place + 1);
+            struct etl_record record = logged(&l);
+            assert_fields(&rig, &record, expected);
+            logged_free(&l);
+        }
+    }
+    rig_close(&rig);
+}
+
 static void test_tracelogging_damaged(void **state)
 {
     (void)state;
@@ -355,9 +387,13 @@ static void test_losses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tracelogging_types),   cmocka_unit_test(test_tracelogging_arrays),
-        cmocka_unit_test(test_tracelogging_damaged), cmocka_unit_test(test_not_described),
-        cmocka_unit_test(test_extended_items),       cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_tracelogging_types),
+        cmocka_unit_test(test_tracelogging_arrays),
+        cmocka_unit_test(test_text_at_every_place),
+        cmocka_unit_test(test_tracelogging_damaged),
+        cmocka_unit_test(test_not_described),
+        cmocka_unit_test(test_extended_items),
+        cmocka_unit_test(test_losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

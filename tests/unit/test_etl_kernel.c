@@ -522,6 +522,39 @@ static void test_manifest_registry(void **state)
     rig_close(&rig);
 }
 
+/* ---- files ---- */
+
+static void test_files(void **state)
+{
+    (void)state;
+    struct decode_rig rig;
+    struct blob payload = {0};
+    rig_open(&rig, NULL);
+    for (unsigned i = 1; i <= 3; i++)
+        blob_put64(&payload, 0x1000 * i);
+    for (unsigned i = 1; i <= 3; i++)
+        blob_put32(&payload, i);
+    etl_put_wide(&payload, "\\a");
+    struct etl_record record = kernel(4, 64, 2, 8, &payload);
+    assert_fields(&rig, &record,
+                  "{\"IrpPtr\":\"0x1000\",\"TTID\":\"0x2000\",\"FileObject\":\"0x3000\","
+                  "\"CreateOptions\":\"0x1\",\"FileAttributes\":\"0x2\",\"ShareAccess\":\"0x3\","
+                  "\"OpenPath\":\"\\\\a\"}");
+    blob_free(&payload);
+    memset(&payload, 0, sizeof(payload));
+    for (unsigned i = 1; i <= 4; i++)
+        blob_put64(&payload, 0x1000 * i);
+    for (unsigned i = 1; i <= 3; i++)
+        blob_put32(&payload, i);
+    record = kernel(4, 68, 3, 8, &payload);
+    assert_non_null(strstr(rig_line(&rig, &record), "\"tid\":1,"));
+    assert_fields(&rig, &record,
+                  "{\"Offset\":4096,\"IrpPtr\":\"0x2000\",\"FileObject\":\"0x3000\","
+                  "\"FileKey\":\"0x4000\",\"IoSize\":2,\"IoFlags\":\"0x3\"}");
+    blob_free(&payload);
+    rig_close(&rig);
+}
+
 /* ---- every row, cut everywhere ---- */
 
 /* Whatever a payload holds and wherever it ends, the result is a line of JSON. */
@@ -556,6 +589,7 @@ int main(void)
         cmocka_unit_test(test_registry_versions),
         cmocka_unit_test(test_registry_names_from_the_end),
         cmocka_unit_test(test_manifest_registry),
+        cmocka_unit_test(test_files),
         cmocka_unit_test(test_cut_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
