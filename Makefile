@@ -42,7 +42,9 @@ bench: deps-check
 	@$(MAKE) --no-print-directory all
 	@python3 tests/bench/bench.py --build $(BUILD)
 	@$(BUILD)/release/kda-bench-queue
-	@$(BUILD)/release/kda-bench-jsonl $(BUILD)
+	@$(BUILD)/release/kda-bench-jsonl
+	@$(BUILD)/release/kda-bench-whole $(BUILD)
+	@$(BUILD)/release/kda-bench-sensor
 	@mkdir -p $(BUILD)/bench
 	@$(BUILD)/release/kda-bench-etl $(BUILD)/bench $(wildcard ../shared/data/etl/*net.4.5.2.x86.etl)
 	@python3 tests/bench/bench_events.py --build $(BUILD)

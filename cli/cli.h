@@ -142,8 +142,12 @@ struct cli {
 int cli_parse(int argc, char **argv, struct cli_options *options,
               const struct cli_command **command);
 
+/* Says that there is no such command, and which one may be meant. Returns CLI_USAGE. */
+int cli_unknown_command(const char *word);
+
 /* ---- help.c ---- */
 void cli_help(FILE *to, const struct cli_command *command); /* NULL: the program */
+int cli_run_help(struct cli *cli);
 int cli_run_completions(struct cli *cli);
 
 /* ---- words.c ---- */

@@ -56,6 +56,18 @@ void cli_help(FILE *to, const struct cli_command *command)
     put_options(to, command->groups | CLI_GROUP_COMMON);
 }
 
+int cli_run_help(struct cli *cli)
+{
+    const struct cli_command *command = NULL;
+    if (cli->options.positional_count > 0) {
+        command = cli_find_command(cli->options.positional[0]);
+        if (!command)
+            return cli_unknown_command(cli->options.positional[0]);
+    }
+    cli_help(stdout, command);
+    return fflush(stdout) == 0 ? CLI_DONE : CLI_INTERNAL;
+}
+
 static void put_bash(FILE *to)
 {
     (void)fputs("_kda()\n{\n"

@@ -52,7 +52,7 @@ const struct cli_option cli_option_table[] = {
     {"raw", 0, 0, CLI_FLAG, CLI_GROUP_TRACE, AT(raw), NULL,
      "decode nothing: every record as etw.event with its payload in hex"},
     {"follow", 'F', 0, CLI_FLAG, CLI_GROUP_FOLLOW, AT(follow), NULL,
-     "go on as the last file grows, until sensor.stop"},
+     "go on as the log grows, in its further files too, until sensor.stop"},
     {"quiet", 'q', 0, CLI_FLAG, CLI_GROUP_COMMON, AT(quiet), NULL,
      "no progress and no notes; errors are still shown"},
     {"verbose", 'v', 0, CLI_FLAG, CLI_GROUP_COMMON, AT(verbose), NULL,
@@ -169,21 +169,24 @@ static int parse_short(struct parser *parser, const char *letters)
     return CLI_DONE;
 }
 
+int cli_unknown_command(const char *word)
+{
+    struct cli_suggestion suggestion = {0};
+    for (size_t i = 0; i < cli_command_count; i++)
+        cli_suggest(&suggestion, word, cli_commands[i].name);
+    if (suggestion.best)
+        cli_error("unknown command '%s'; did you mean '%s'?", word, suggestion.best);
+    else
+        cli_error("unknown command '%s'; see 'kda --help'", word);
+    return CLI_USAGE;
+}
+
 static int parse_word(struct parser *parser, const char *word)
 {
     struct cli_options *options = parser->options;
     if (!parser->command) {
         parser->command = cli_find_command(word);
-        if (parser->command)
-            return CLI_DONE;
-        struct cli_suggestion suggestion = {0};
-        for (size_t i = 0; i < cli_command_count; i++)
-            cli_suggest(&suggestion, word, cli_commands[i].name);
-        if (suggestion.best)
-            cli_error("unknown command '%s'; did you mean '%s'?", word, suggestion.best);
-        else
-            cli_error("unknown command '%s'; see 'kda --help'", word);
-        return CLI_USAGE;
+        return parser->command ? CLI_DONE : cli_unknown_command(word);
     }
     if (options->positional_count == parser->command->max_positionals) {
         cli_error("too many arguments: '%s'; see 'kda %s --help'", word, parser->command->name);

@@ -1,7 +1,7 @@
 /*
  * self.c - what the log says of itself: the sensor.* records, and the log's identity.
  *
- * The account in these records is of what sensors record; sensor.* lines are not counted in it.
+ * The account in these records is of all kinds, these lines included.
  */
 #include "driver.h"
 

@@ -56,7 +56,9 @@
     K(NETWORK_CONNECT, 8, "network.connect", NETWORK, NETWORK, "an outbound flow was established") \
     K(NETWORK_ACCEPT, 9, "network.accept", NETWORK, NETWORK, "an inbound flow was established")    \
     K(NETWORK_ATTEMPT, 10, "network.attempt", NETWORK, NETWORK,                                    \
-      "a flow was asked for, authorized or blocked; off by default")                               \
+      "a flow was asked for; authorized or blocked, not known here, because that is decided when " \
+      "all filters have been asked; one that is established is told as connect or accept, too; "   \
+      "off by default")                                                                            \
     K(NETWORK_LISTEN, 11, "network.listen", NETWORK, NETWORK, "a socket began to listen")          \
     K(NETWORK_EXISTING, 12, "network.existing", NETWORK, NETWORK,                                  \
       "a flow that was open when the sensor started")                                              \
@@ -106,7 +108,10 @@
     T(SID, 1, "`S-1-…`")                                                                           \
     T(IP, 1, "IPv4 or IPv6 address")                                                               \
     T(GUID, 1, "`{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}`")                                         \
-    T(DATA, 1, "registry data: text, number, array of texts for REG_MULTI_SZ, else hex digits")    \
+    T(DATA, 1,                                                                                     \
+      "registry data: text, number (`\"0x…\"` from 2^53 on), array of texts for REG_MULTI_SZ, "  \
+      "else "                                                                                      \
+      "hex digits")                                                                                \
     T(COUNTS, 1, "object: kind to count")                                                          \
     T(OBJECT, 1, "object")                                                                         \
     T(ARRAY, 1, "array (inside objects only)")                                                     \
@@ -282,7 +287,8 @@ enum kda_loss_reason {
     F(SHAPE, KEY, key, STRING, "path of the key, NT form")                                         \
     F(SHAPE, NEW_NAME, new_name, STRING, "new name (rename)")                                      \
     F(SHAPE, DISPOSITION, disposition, DISPOSITION, "the key is new, or was there (create)")       \
-    F(SHAPE, STATUS, status, STATUS, "result; left out when no post call was seen")                \
+    F(SHAPE, STATUS, status, STATUS,                                                               \
+      "result; left out when no post call was seen, which is told 10 s late or at the stop")       \
     KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_VALUE_FIELDS(F, SHAPE)                                                                 \
@@ -294,7 +300,8 @@ enum kda_loss_reason {
     F(SHAPE, OLD_TYPE, old_type, VALUE_TYPE, "type of `old_data`")                                 \
     F(SHAPE, OLD_DATA, old_data, DATA, "data before; configured keys only, best effort")           \
     F(SHAPE, OLD_SIZE, old_size, NUMBER, "bytes of the whole old data")                            \
-    F(SHAPE, STATUS, status, STATUS, "result; left out when no post call was seen")                \
+    F(SHAPE, STATUS, status, STATUS,                                                               \
+      "result; left out when no post call was seen, which is told 10 s late or at the stop")       \
     KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_ETW_FIELDS(F, SHAPE)                                                                   \

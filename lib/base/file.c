@@ -36,6 +36,12 @@ enum kda_path_kind kda_path_kind(const char *path)
     return S_ISREG(st.st_mode) ? KDA_PATH_FILE : KDA_PATH_OTHER;
 }
 
+const char *kda_path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static const char *kind_of(mode_t mode)
 {
     if (S_ISDIR(mode))
@@ -118,6 +124,19 @@ void kda_file_close(struct kda_file *file)
         (void)close(file->fd);
     kda_free(file->name);
     kda_free(file);
+}
+
+enum kda_status kda_file_measure(struct kda_file *file, struct kda_error *err)
+{
+    struct stat st;
+    if (file->fd < 0)
+        return KDA_OK;
+    if (kda_fault() || fstat(file->fd, &st) != 0)
+        return kda_fail(err, KDA_IO, "file", "cannot examine \"%s\": %s", file->name,
+                        strerror(errno));
+    if (S_ISREG(st.st_mode))
+        file->size = (uint64_t)st.st_size;
+    return KDA_OK;
 }
 
 uint64_t kda_file_size(const struct kda_file *file)

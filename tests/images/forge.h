@@ -245,7 +245,7 @@ const struct forge_truth *forge_truth(const struct forge *forge);
 const struct kda_layout *forge_layout(const struct forge *forge);
 
 /* Writes the image; a sparse file where the memory is empty. KDA_UNSUPPORTED if pages were taken
- * out (kind=absent) and the format cannot say so. */
+ * out (kind=absent) and the format cannot say so. After a failure there is no file. */
 KDA_MUST_CHECK enum kda_status forge_write(struct forge *forge, enum forge_format format,
                                            const char *path, struct kda_error *err);
 /* Same into fresh memory; the caller frees *bytes with free(). At most 1 GiB. */
