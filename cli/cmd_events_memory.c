@@ -98,7 +98,8 @@ static enum kda_status advance(struct source *source, struct kda_error *err)
     source->place.has_time = kda_etl_time(source->etl, source->record->raw_time, &time);
     if (source->place.has_time)
         source->place.time = time;
-    source->place.state = part_of(source)->buffer->old ? "free" : NULL;
+    const struct kda_trace_buffer *buffer = part_of(source)->buffer;
+    source->place.state = !buffer->old ? NULL : buffer->kernel ? "free" : "read";
     return KDA_OK;
 }
 
@@ -229,6 +230,8 @@ static int decode(struct memory_run *run)
         code = fail(&err);
     else if (run->events.losses > 0)
         code = CLI_INCOMPLETE;
+    if (code == CLI_INTERNAL)
+        return code; /* half of the events is no answer: the output is thrown away */
     note_rest(run);
     return cli_finish(cli, code);
 }

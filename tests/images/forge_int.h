@@ -256,6 +256,9 @@ void users_build(struct forge *f);
 void pokes_apply(struct forge *f);
 uint64_t user_part(const struct forge *f, const char *part, uint64_t pid); /* 0 = none */
 
+/* story.c: the n-th record of a short story, with its payload. */
+void story_record(size_t n, struct etl_record *r, struct blob *payload);
+
 /* silos.c, sessions.c, providers.c, security.c */
 void silos_build(struct forge *f);
 void sessions_build(struct forge *f);
