@@ -307,6 +307,41 @@ static void test_eventsource(void **state)
     blob_free(&payload);
 }
 
+/* ---- manifests of the user ---- */
+
+static const char *write_manifest(void)
+{
+    static const char path[] = KDA_BUILD_DIR "/test-etl-described.man";
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(xml, 1, sizeof(xml) - 1, file), sizeof(xml) - 1);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+/* What the user gives is better than what the trace says. */
+static void test_manifest_file(void **state)
+{
+    static const struct property other[] = {{0, "Other", 8, 0, NULL, 1, 4}};
+    (void)state;
+    struct decode_rig rig;
+    struct blob payload = {0}, info = {0};
+    struct kda_error err;
+    rig_open(&rig, NULL);
+    assert_int_equal(kda_etl_decoder_add_manifest(rig.decoder, write_manifest(), &err), KDA_OK);
+    put_info(&info, 3, 0, other, 1, 1);
+    struct etl_record record = metadata(32, &info);
+    rig_learn(&rig, &record);
+    put_work(&payload);
+    record = event(3, 0, &payload);
+    assert_fields(&rig, &record, WORK);
+    assert_int_equal(kda_etl_decoder_add_manifest(rig.decoder, KDA_BUILD_DIR "/no-such.man", &err),
+                     KDA_IO);
+    blob_free(&payload);
+    blob_free(&info);
+    rig_close(&rig);
+}
+
 /* ---- the built-in table ---- */
 
 static void test_builtin(void **state)
@@ -447,9 +482,37 @@ static void test_faults(void **state)
     assert_true(failed > 20);
 }
 
+static void test_manifest_faults(void **state)
+{
+    (void)state;
+    const char *path = write_manifest();
+    bool fired = true;
+    unsigned failed = 0;
+    for (uint64_t n = 1; fired; n++) {
+        struct decode_rig rig;
+        struct kda_error err = {.text = ""};
+        rig_open(&rig, NULL);
+        kda_fault_arm(n);
+        enum kda_status status = kda_etl_decoder_add_manifest(rig.decoder, path, &err);
+        fired = kda_fault_fired();
+        kda_fault_arm(0);
+        assert_true(status == KDA_OK || strlen(err.text) > 0);
+        assert_true(fired || status == KDA_OK);
+        failed += status != KDA_OK;
+        rig_close(&rig);
+    }
+    assert_true(failed > 20);
+}
+
 #else
 
 static void test_faults(void **state)
+{
+    (void)state;
+    skip();
+}
+
+static void test_manifest_faults(void **state)
 {
     (void)state;
     skip();
@@ -460,9 +523,10 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_event_info),  cmocka_unit_test(test_event_info_hostile),
-        cmocka_unit_test(test_eventsource), cmocka_unit_test(test_builtin),
-        cmocka_unit_test(test_filters),     cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_event_info),    cmocka_unit_test(test_event_info_hostile),
+        cmocka_unit_test(test_eventsource),   cmocka_unit_test(test_builtin),
+        cmocka_unit_test(test_filters),       cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_manifest_file), cmocka_unit_test(test_manifest_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
