@@ -223,6 +223,30 @@ static void test_event_info_hostile(void **state)
     rig_close(&rig);
 }
 
+/* Arrays of structures without bytes in each other: no payload bounds how often they are gone
+ * through. */
+static void test_arrays_of_nothing(void **state)
+{
+    struct property properties[8];
+    (void)state;
+    struct decode_rig rig;
+    struct blob info = {0}, payload = {0};
+    rig_open(&rig, NULL);
+    for (unsigned i = 0; i < 7; i++)
+        properties[i] = (struct property){1 | 0x20, "S", (uint16_t)(i + 1), 1, NULL, 60000, 0};
+    properties[7] = (struct property){0, "N", 0, 0, NULL, 1, 0};
+    put_info(&info, 9, 0, properties, 8, 1);
+    struct etl_record record = metadata(32, &info);
+    rig_learn(&rig, &record);
+    blob_pad(&payload, 1000);
+    record = event(9, 0, &payload);
+    assert_non_null(strstr(rig_line(&rig, &record),
+                           "has more items than the payload can hold (described by the file)"));
+    blob_free(&info);
+    blob_free(&payload);
+    rig_close(&rig);
+}
+
 /* ---- manifests of EventSources ---- */
 
 static const char xml[] =
@@ -523,10 +547,15 @@ static void test_manifest_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_event_info),    cmocka_unit_test(test_event_info_hostile),
-        cmocka_unit_test(test_eventsource),   cmocka_unit_test(test_builtin),
-        cmocka_unit_test(test_filters),       cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_manifest_file), cmocka_unit_test(test_manifest_faults),
+        cmocka_unit_test(test_event_info),
+        cmocka_unit_test(test_event_info_hostile),
+        cmocka_unit_test(test_arrays_of_nothing),
+        cmocka_unit_test(test_eventsource),
+        cmocka_unit_test(test_builtin),
+        cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_manifest_file),
+        cmocka_unit_test(test_manifest_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
