@@ -131,8 +131,9 @@ static int run_files(struct cli *cli, bool stats)
         run.stats = NULL;
         run.etl = NULL;
     }
-    int code = status != KDA_OK ? fail(&err) : run.damages > 0 ? CLI_INCOMPLETE : CLI_DONE;
-    return cli_finish(cli, code);
+    if (status != KDA_OK)
+        return fail(&err); /* an output file stays as it was */
+    return cli_finish(cli, run.damages > 0 ? CLI_INCOMPLETE : CLI_DONE);
 }
 
 int cli_run_etl(struct cli *cli)
