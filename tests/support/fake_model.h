@@ -381,6 +381,7 @@ enum kda_status kda_processes(struct kda_kernel *kernel, const struct kda_proces
     return KDA_OK;
 }
 
+#include "fake_audit.h"
 #include "fake_fit.h"
 
 enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, struct kda_error *err)

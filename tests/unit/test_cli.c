@@ -102,6 +102,36 @@ static void test_exit_codes(void **state)
     assert_string_equal(err_text, "");
 }
 
+static void test_callbacks_and_audit(void **state)
+{
+    (void)state;
+    assert_int_equal(run("callbacks good.raw -f csv"), CLI_DONE);
+    HAS(out_text, "edr.sys");
+    HAS(err_text, "thread callbacks: where they are is not known");
+    assert_int_equal(run("audit good.raw"), CLI_DONE);
+    HAS(out_text, "the session does not collect");
+    HAS_NOT(out_text, "cannot be read to its end");
+    HAS(err_text, "3 checks: 2 with findings, 0 passed, 1 could not be decided (-v lists");
+    HAS(err_text, "5 more findings or open objects were not kept");
+    assert_int_equal(run("audit good.raw -v"), CLI_DONE);
+    HAS(out_text, "cannot be read to its end");
+    assert_int_equal(run("audit good.raw --exit-code"), CLI_FINDINGS);
+    assert_int_equal(run("audit good.raw --exit-code --min-severity critical"), CLI_DONE);
+    HAS_NOT(out_text, "the session does not collect");
+    assert_int_equal(run("audit good.raw --min-severity HIGH"), CLI_DONE);
+    HAS(out_text, "the session does not collect");
+    HAS_NOT(out_text, "the session lost events");
+    assert_int_equal(run("audit holes.raw"), CLI_INCOMPLETE);
+    assert_int_equal(run("audit holes.raw --exit-code"), CLI_FINDINGS);
+    assert_int_equal(run("audit good.raw --min-severity loud"), CLI_USAGE);
+    HAS(err_text, "not 'loud'");
+    assert_int_equal(run("audit good.raw --lost 5000000000"), CLI_USAGE);
+    assert_int_equal(run("audit good.raw --expect no-such-list"), CLI_USAGE);
+    assert_int_equal(run("audit good.raw --baseline no-such-map"), CLI_INPUT);
+    assert_int_equal(run("audit nosymbols.raw"), CLI_SYMBOLS);
+    assert_int_equal(run("sessions good.raw --baseline x"), CLI_USAGE);
+}
+
 static void test_gaps_are_listed(void **state)
 {
     (void)state;
@@ -364,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exit_codes),
+        cmocka_unit_test(test_callbacks_and_audit),
         cmocka_unit_test(test_gaps_are_listed),
         cmocka_unit_test(test_triage),
         cmocka_unit_test(test_info_says_what_is_missing),
