@@ -24,9 +24,10 @@
 extern "C" {
 #endif
 
-/* Findings and unchecked objects kept, over all checks; further ones are counted. */
-#define KDA_AUDIT_MAX_FINDINGS 65536u
-#define KDA_AUDIT_MAX_UNCHECKED 65536u
+/* Findings and unchecked objects kept of each check, so that a flood in one does not hide another;
+ * further ones are counted. */
+#define KDA_AUDIT_MAX_FINDINGS 4096u
+#define KDA_AUDIT_MAX_UNCHECKED 4096u
 #define KDA_AUDIT_EVIDENCE 8u /* pieces of evidence a finding can carry */
 #define KDA_AUDIT_LOST_DEFAULT 1000u
 

@@ -94,13 +94,13 @@ void kda_audit_finding(struct kda_audit *audit, enum kda_severity severity,
     audit->now->findings++;
     audit->open = NULL;
     void *items = audit->findings;
-    if (audit->finding_count >= KDA_AUDIT_MAX_FINDINGS) {
+    if (audit->now->findings > KDA_AUDIT_MAX_FINDINGS) {
         audit->dropped++;
         return;
     }
     struct kda_audit_finding *finding = kda_arena_alloc(&audit->arena, sizeof(*finding));
     if (!finding || !kda_grow(&items, &audit->finding_capacity, audit->finding_count + 1,
-                              sizeof(*audit->findings), KDA_AUDIT_MAX_FINDINGS)) {
+                              sizeof(*audit->findings), SIZE_MAX)) {
         audit->no_memory = true;
         return;
     }
@@ -165,12 +165,12 @@ void kda_audit_open(struct kda_audit *audit, const struct kda_subject *subject, 
     audit->now->unchecked++;
     audit->open = NULL;
     void *items = audit->unchecked;
-    if (audit->unchecked_count >= KDA_AUDIT_MAX_UNCHECKED) {
+    if (audit->now->unchecked > KDA_AUDIT_MAX_UNCHECKED) {
         audit->dropped++;
         return;
     }
     if (!kda_grow(&items, &audit->unchecked_capacity, audit->unchecked_count + 1,
-                  sizeof(*audit->unchecked), KDA_AUDIT_MAX_UNCHECKED)) {
+                  sizeof(*audit->unchecked), SIZE_MAX)) {
         audit->no_memory = true;
         return;
     }

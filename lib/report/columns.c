@@ -356,18 +356,32 @@ static void add_scalar(const struct kda_token *token, const struct kda_column *c
         kda_text_addf(out, " (%.1f MiB)", (double)number / 1048576.0);
 }
 
+/* The member that the next "{key}" of a template names, or NULL. */
+static const struct kda_token *next_member(const struct kda_row *row,
+                                           const struct kda_token *object, const char *format)
+{
+    const char *key = strchr(format, '{');
+    return key ? kda_object_find(row, object, key + 1, strcspn(key, "}") - 1) : NULL;
+}
+
 /* One object of an array through its template; a key that is absent leaves its place empty (csv)
- * or shows "?" (text). */
+ * or shows "?" (text). A part in brackets is left out when its first key is absent. */
 static void add_object(const struct kda_row *row, const struct kda_token *object,
                        const struct kda_column *column, const char *format, bool for_text,
                        struct kda_text *out)
 {
     while (*format) {
-        size_t run = strcspn(format, "{");
+        size_t run = strcspn(format, "{[]");
         kda_text_add(out, format, run);
         format += run;
         if (*format == '\0')
             break;
+        if (*format == '[' && !next_member(row, object, format))
+            format += strcspn(format, "]");
+        if (*format != '{') {
+            format++;
+            continue;
+        }
         size_t size = strcspn(format, "}");
         const struct kda_token *member = kda_object_find(row, object, format + 1, size - 1);
         if (member && kda_token_is_scalar(member))

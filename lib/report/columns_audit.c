@@ -50,7 +50,8 @@ static const struct kda_column audit_columns[] = {
     {"name", "Name", 0, NULL, NULL},
     {"va", "Address", 0, NULL, NULL},
     {"text", "Finding", 0, NULL, NULL},
-    {"evidence", "Evidence", 0, "{name}@{va}={found}", "{name} = {found} at {va}"},
+    {"evidence", "Evidence", 0, "{name}:{va}:{found}:{expected}",
+     "{name} = {found}[ at {va}][ (expected: {expected})]"},
     {"attack", "ATT&CK", V, NULL, NULL},
     {"false_positives", "Also caused by", V, NULL, NULL},
 };

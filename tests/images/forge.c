@@ -105,6 +105,12 @@ static void complete_bits(struct forge *f)
         field->bit = rows[i].bit;
         field->bits = rows[i].bits;
     }
+    /* The same in all 212 builds of which it is known (8.1 to 22000). */
+    struct kda_field *callbacks = &f->layout.field[F(OBJECT_TYPE, CallbackList)];
+    if (callbacks->offset == KDA_NONE && f->build >= 9600) {
+        callbacks->offset = 0xc8;
+        callbacks->size = 16;
+    }
 }
 
 /* Rows from Windows 7 and 8.1 have no PE facts: any will do, as long as the globals fit. */

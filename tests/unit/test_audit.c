@@ -558,6 +558,33 @@ static void test_known_events(void **state)
     }
 }
 
+/* A flood of findings in one check takes no room from the others. */
+static void test_a_flood_hides_nothing(void **state)
+{
+    size_t count, kept = 0, extra = KDA_AUDIT_MAX_FINDINGS + 7;
+    char *add = calloc(extra + 1, 80);
+    bool later = false;
+    struct run run;
+    (void)state;
+    assert_non_null(add);
+    size_t used = (size_t)snprintf(add, 80, "size 32M\ncode EtwWrite c3\n");
+    for (size_t i = 0; i < extra; i++)
+        used += (size_t)snprintf(add + used, 80,
+                                 "provider {%08zx-0000-0000-0000-000000000000} enable=30\n", i);
+    start(&run, NULL, add, NULL);
+    free(add);
+    const struct kda_audit_finding *const *findings = kda_audit_findings(run.audit, &count);
+    for (size_t i = 0; i < count; i++) {
+        kept += strcmp(findings[i]->check->id, "provider.dead_session") == 0;
+        later = later || strcmp(findings[i]->check->id, "code.kernel") == 0;
+    }
+    assert_int_equal(kept, KDA_AUDIT_MAX_FINDINGS);
+    assert_int_equal(kda_audit_dropped(run.audit), 7);
+    assert_int_equal(result_of(&run, "provider.dead_session")->findings, extra);
+    assert_true(later);
+    stop(&run);
+}
+
 /* What the audit reads again is not a second gap. */
 static void test_gaps_are_recorded_once(void **state)
 {
@@ -592,6 +619,7 @@ int main(void)
         cmocka_unit_test(test_lost_threshold),
         cmocka_unit_test(test_expectations_of_the_caller),
         cmocka_unit_test(test_known_events),
+        cmocka_unit_test(test_a_flood_hides_nothing),
         cmocka_unit_test(test_gaps_are_recorded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,8 @@ STUB(cli_run_consumers)
 STUB(cli_run_providers)
 STUB(cli_run_processes)
 STUB(cli_run_map)
+STUB(cli_run_callbacks)
+STUB(cli_run_audit)
 STUB(cli_run_symbols)
 STUB(cli_run_formats)
 
@@ -140,7 +142,8 @@ static void test_suggestions(void **state)
     assert_string_equal(nearest("mpa"), "map");
     assert_string_equal(nearest("SESSIONS"), "sessions");
     assert_string_equal(nearest("consumer"), "consumers");
-    assert_string_equal(nearest("audit"), "");
+    assert_string_equal(nearest("audti"), "audit");
+    assert_string_equal(nearest("bogus"), "");
     assert_string_equal(nearest(long_word), "");
     assert_true(cli_same_text("EventLog", "eVENTlOG"));
     assert_false(cli_same_text("EventLog", "EventLo"));
