@@ -44,6 +44,9 @@ demo: deps-demo
 	@$(BUILD)/release/kda-forge tests/images/scenarios/win11.txt -o $(DEMO)/win11.raw
 	$(BUILD)/release/kda map $(DEMO)/win11.raw
 	$(BUILD)/release/kda info $(DEMO)/win11.raw
+	@$(BUILD)/release/kda-forge tests/images/scenarios/win11.txt -o $(DEMO)/tampered.raw \
+		--add "poke session:17 WMI_LOGGER_CONTEXT.AcceptNewEvents 0xffffffff"
+	$(BUILD)/release/kda audit $(DEMO)/tampered.raw --min-severity critical
 	@rm -rf $(DEMO)/script
 	$(BUILD)/release/kda-sim script tests/sim/scripts/demo.txt -o $(DEMO)/script
 	$(BUILD)/release/kda log show $(DEMO)/script/log/*.jsonl
