@@ -114,6 +114,18 @@ static bool take_rows(void *context, const char *bytes, size_t size)
     return rows->status == KDA_OK;
 }
 
+static bool callbacks_are_whole(struct cli *cli)
+{
+    struct kda_callbacks *callbacks;
+    bool whole = true;
+    if (kda_callbacks_read(cli->kernel, &callbacks, NULL) != KDA_OK)
+        return false;
+    for (size_t i = 0; i < KDA_CALLBACK_KINDS; i++)
+        whole = whole && callbacks->sources[i].status == KDA_OK && callbacks->sources[i].complete;
+    kda_callbacks_free(callbacks);
+    return whole;
+}
+
 /* The map of an open image as a baseline. */
 static int map_of(struct cli *cli, struct kda_baseline *baseline)
 {
@@ -141,7 +153,8 @@ static int map_of(struct cli *cli, struct kda_baseline *baseline)
     }
     const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
     kda_baseline_add_gaps(baseline, gaps->count + gaps->dropped);
-    kda_baseline_cover_callbacks(baseline);
+    if (callbacks_are_whole(cli))
+        kda_baseline_cover_callbacks(baseline);
     return CLI_DONE;
 }
 
@@ -172,6 +185,18 @@ static void put_change(void *context, const struct kda_change *change)
     kda_report_change(cli->report, change);
 }
 
+/* Kinds of callbacks that one side does not know are left out, and that is said. */
+static void note_callbacks(const struct cli *cli, const struct kda_baseline *before,
+                           const struct kda_baseline *after)
+{
+    for (unsigned kind = 0; kind < KDA_CALLBACK_KINDS; kind++) {
+        const char *name = kda_callback_kind_name(kind);
+        if (!kda_baseline_covers(before, name) || !kda_baseline_covers(after, name))
+            cli_note(cli, "%s callbacks are not compared: %s says nothing about them", name,
+                     kda_baseline_covers(after, name) ? "the baseline" : "the image");
+    }
+}
+
 /* Rows of what differs; after the report was opened. */
 static int report_changes(struct cli *cli)
 {
@@ -188,9 +213,7 @@ static int report_changes(struct cli *cli)
     if (code == CLI_DONE)
         code = map_of(cli, after);
     if (code == CLI_DONE) {
-        if (!kda_baseline_covers(before, "callback"))
-            cli_note(cli, "'%s' has no rows of callbacks: they are not compared",
-                     cli->options.baseline);
+        note_callbacks(cli, before, after);
         if (kda_baseline_gaps(before) + kda_baseline_gaps(after) > 0)
             cli_note(
                 cli,
