@@ -221,7 +221,14 @@ int cli_open_etw(struct cli *cli)
 static const char *overwritten_input(const struct cli *cli)
 {
     const struct cli_options *o = &cli->options;
-    if (!o->output || !cli->image)
+    if (!o->output)
+        return NULL;
+    if (o->baseline &&
+        (term_same_file(o->output, o->baseline) || term_same_file(o->output, o->positional[0])))
+        return "one of the two that are compared";
+    if (o->expect && term_same_file(o->output, o->expect))
+        return "the list of expected sessions";
+    if (!cli->image)
         return NULL;
     const char *companion = kda_image_info(cli->image)->companion;
     if (term_same_file(o->output, o->positional[0]))

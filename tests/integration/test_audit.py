@@ -310,6 +310,28 @@ class Baseline(unittest.TestCase):
             self.assertEqual(self.changes(self.after, saved)[0], self.EXPECTED)
             self.assertEqual(self.changes(self.before, saved)[0], [])
 
+    def test_two_saved_maps(self):
+        saved = [work("audit-saved-%d.jsonl" % i) for i in range(2)]
+        for image, target in zip((self.before, self.after), saved):
+            self.assertEqual(kda("map", image, "-f", "jsonl", "-o", target).returncode, 0)
+        told, result = self.changes(saved[1], saved[0], "--exit-code")
+        self.assertEqual(told, self.EXPECTED)
+        self.assertEqual({x["row"] for x in rows(result)}, {"change"})
+        self.assertIn("the checks need an image", result.stderr)
+        self.assertEqual(self.changes(saved[0], saved[0])[0], [])
+
+    def test_what_goes_in_is_never_replaced(self):
+        saved = write("audit-in.jsonl", kda("map", self.before, "-f", "jsonl").stdout)
+        listed = write("audit-in.txt", "Edr\n")
+        for args, target in (((self.after, "--baseline", saved), saved),
+                             ((saved, "--baseline", self.after), saved),
+                             ((self.after, "--expect", listed), listed)):
+            before = os.stat(target).st_mtime_ns
+            result = kda("audit", *args, "-o", target)
+            self.assertEqual(result.returncode, 2, args)
+            self.assertIn("the output", result.stderr)
+            self.assertEqual(os.stat(target).st_mtime_ns, before)
+
     def test_a_map_without_callbacks(self):
         text = kda("map", self.before, "-f", "jsonl").stdout
         saved = write("audit-old.jsonl", "".join(
