@@ -227,6 +227,21 @@ class Healthy(unittest.TestCase):
         self.assertEqual({x["outcome"] for x in rows(result, "check")}, {"passed"})
         self.assertEqual({x["row"] for x in rows(result)}, {"check"})
 
+    def test_without_symbols(self):
+        """Of a build that no table knows: what is not known is not checked, nothing is found."""
+        image = forge("audit", "audit-new.raw", "--add", "build 10.0.26100.x", "--add",
+                      "rvas invented")
+        result = kda("audit", image, "-f", "jsonl")
+        self.assertEqual(rows(result, "audit"), [])
+        outcomes = {x["check"]: x["outcome"] for x in rows(result, "check")}
+        self.assertEqual({x for x in outcomes if outcomes[x] != "passed"},
+                         {"callback.outside", "callback.count", "callback.missing",
+                          "callback.security_driver", "callback.altitude"})
+        self.assertIn("CallbackListHead is not known for this build",
+                      {x["reason"] for x in rows(result, "unchecked")})
+        known = kda("audit", image, "--baseline", self.image)
+        self.assertIn("registry callbacks are not compared: the image says nothing", known.stderr)
+
     def test_callbacks_equal_the_truth(self):
         with open(self.truth, encoding="utf-8") as f:
             truth = json.load(f)["callbacks"]
