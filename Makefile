@@ -5,7 +5,8 @@ JOBS ?= $(shell nproc)
 DEMO := $(BUILD)/demo
 TYPE ?= RelWithDebInfo
 
-.PHONY: all demo check bench mutants fuzz install tables docs clean deps-demo deps-check
+.PHONY: all demo check windows driver driver-signed bench mutants fuzz install tables docs clean \
+	deps-demo deps-check deps-windows deps-wine
 
 all: $(BUILD)/release/kda
 
@@ -21,6 +22,20 @@ deps-demo:
 deps-check:
 	@sh tools/install-packages.sh check
 
+deps-windows:
+	@sh tools/install-packages.sh windows
+
+# What runs there is skipped, with a line that says so, where it cannot be had.
+deps-wine:
+	@sh tools/install-packages.sh windows || true
+	@sh tools/install-packages.sh wine || true
+
+# The tool for Windows on x64.
+windows: deps-windows
+	@cmake -S . -B $(BUILD)/windows -DCMAKE_TOOLCHAIN_FILE=cmake/mingw.cmake \
+		-DCMAKE_BUILD_TYPE=$(TYPE) >/dev/null
+	@cmake --build $(BUILD)/windows -j $(JOBS) -- --no-print-directory -s
+
 # A sample Windows 11 image from the project's own generator, and what kda says about it; then a
 # scripted activity through the driver on the simulated kernel, its log, and whether that is whole.
 demo: deps-demo
@@ -35,14 +50,19 @@ demo: deps-demo
 	$(BUILD)/release/kda log show -f jsonl --kind registry.value_set $(DEMO)/script/log/*.jsonl
 	$(BUILD)/release/kda verify -v $(DEMO)/script/log/*.jsonl
 
-check: deps-check
+check: deps-check deps-wine
 	@python3 tests/run.py --build $(BUILD) --jobs $(JOBS)
 
 bench: deps-check
 	@$(MAKE) --no-print-directory all
 	@python3 tests/bench/bench.py --build $(BUILD)
 	@$(BUILD)/release/kda-bench-queue
-	@$(BUILD)/release/kda-bench-jsonl $(BUILD)
+	@$(BUILD)/release/kda-bench-jsonl
+	@$(BUILD)/release/kda-bench-whole $(BUILD)
+	@$(BUILD)/release/kda-bench-sensor
+	@mkdir -p $(BUILD)/bench
+	@$(BUILD)/release/kda-bench-etl $(BUILD)/bench $(wildcard ../shared/data/etl/*net.4.5.2.x86.etl)
+	@python3 tests/bench/bench_events.py --build $(BUILD)
 
 # Every seeded mistake has to be caught by the tests; takes some minutes.
 mutants: deps-check
@@ -57,6 +77,19 @@ fuzz: deps-check
 tables:
 	python3 tools/gen_profiles.py ../shared/data/layouts.tsv lib/symbols/profiles_data.c
 	python3 tools/gen_providers.py ../shared/data/providers.tsv lib/symbols/providers_data.c
+	python3 tools/gen_manifests.py ../shared/data/manifest-events.tsv lib/etl/manifests_data.c
+
+# kdamonitor.sys for x64 and ARM64, checked (driver/CMakeLists.txt).
+driver:
+	@sh tools/install-packages.sh driver
+	@cmake -S driver -B $(BUILD)/driver >/dev/null
+	@cmake --build $(BUILD)/driver -j $(JOBS) -- --no-print-directory -s
+	@ls -l $(BUILD)/driver/x64/kdamonitor.sys $(BUILD)/driver/arm64/kdamonitor.sys
+
+# The same, signed with a certificate that is made for this folder and worth nothing elsewhere.
+driver-signed: driver
+	@cmake --build $(BUILD)/driver --target signed -- --no-print-directory -s
+	@ls -l $(BUILD)/driver/signed
 
 # Regenerates the pages that are made from tables of the code; the result is committed.
 docs: all

@@ -10,8 +10,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "kda/compare.h"
+#include "kda/decode.h"
 #include "kda/audit.h"
 #include "kda/error.h"
+#include "kda/etl.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
 #include "kda/image.h"
@@ -19,6 +22,8 @@
 #include "kda/log.h"
 #include "kda/report.h"
 #include "kda/symbols.h"
+
+#include "host.h"
 
 /* How a run ends; cli_exit_codes says it in words. */
 enum cli_exit {
@@ -43,10 +48,11 @@ extern const size_t cli_exit_code_count;
 
 struct cli_options {
     const char *format, *output, *symbols, *session, *silo, *grep, *cache;
-    const char *kind, *pid, *image, *since, *until;
-    const char *min_severity, *baseline, *expect;
-    uint64_t dtb, limit, lost;
-    bool exit_code, all, download, follow, quiet, verbose, no_color, help, version;
+    const char *kind, *pid, *image, *since, *until, *provider, *manifest;
+    const char *dump, *min_severity, *baseline, *expect;
+    uint64_t dtb, limit, tolerance, lost;
+    bool exit_code, all, download, follow, raw, free, quiet, verbose, no_color, help, version;
+    bool live, hypervisor, user_pages, keep, force;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -61,8 +67,15 @@ enum {
     CLI_GROUP_SESSION = 16,
     CLI_GROUP_ALL = 32,
     CLI_GROUP_FETCH = 64,
-    CLI_GROUP_EVENTS = 128, /* commands that pick events */
-    CLI_GROUP_AUDIT = 1024,
+    CLI_GROUP_EVENTS = 128,   /* commands that pick events */
+    CLI_GROUP_FOLLOW = 256,   /* commands that read a log that is being written */
+    CLI_GROUP_TRACE = 512,    /* commands that decode trace records */
+    CLI_GROUP_MEMORY = 1024,  /* commands that take events from trace buffers */
+    CLI_GROUP_COMPARE = 2048, /* commands that compare */
+    CLI_GROUP_AUDIT = 4096,
+    CLI_GROUP_FORMAT = 8192, /* commands that print, and leave nothing out by its text */
+    CLI_GROUP_LIVE = 16384,  /* commands that may take a dump first */
+    CLI_GROUP_DUMP = 32768,  /* commands that take one */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -112,10 +125,16 @@ struct cli_progress {
     const char *phase;
 };
 
+/* Takes an event instead of the report; false ends the run. */
+typedef bool (*cli_tap_fn)(void *context, const struct kda_log_line *line);
+
 #define CLI_PHASES 8
 struct cli {
+    cli_tap_fn tap; /* NULL: events go to the report */
+    void *tap_context;
     struct cli_options options;
     const struct cli_command *command;
+    const struct host_ops *host; /* NULL: not Windows */
     struct kda_image *image;
     struct kda_kernel *kernel;
     struct kda_etw *etw;
@@ -140,8 +159,12 @@ struct cli {
 int cli_parse(int argc, char **argv, struct cli_options *options,
               const struct cli_command **command);
 
+/* Says that there is no such command, and which one may be meant. Returns CLI_USAGE. */
+int cli_unknown_command(const char *word);
+
 /* ---- help.c ---- */
 void cli_help(FILE *to, const struct cli_command *command); /* NULL: the program */
+int cli_run_help(struct cli *cli);
 int cli_run_completions(struct cli *cli);
 
 /* ---- words.c ---- */
@@ -164,6 +187,8 @@ bool cli_same_text(const char *a, const char *b); /* ASCII case ignored */
 void cli_error(const char *fmt, ...) KDA_PRINTF(1, 2);
 /* Same, unless -q. */
 void cli_note(const struct cli *cli, const char *fmt, ...) KDA_PRINTF(2, 3);
+/* Says that `command` is for Windows and what it does there; returns CLI_USAGE. */
+int cli_needs_windows(const char *command, const char *does);
 /* The error of the library, with the place it is about. */
 void cli_error_of(const struct kda_error *err);
 
@@ -172,6 +197,9 @@ bool cli_output_open(struct cli_output *output, const char *path);
 bool cli_output_write(void *output, const char *bytes, size_t size);
 /* Ends the output; `keep` false throws the temporary file away. False if a write failed. */
 bool cli_output_close(struct cli_output *output, bool keep);
+/* After printing to standard output: CLI_INTERNAL if any of it failed, also what went out before.
+ */
+int cli_end_printing(void);
 
 /* ---- progress.c ---- */
 void cli_progress_begin(struct cli *cli, const char *phase);
@@ -187,6 +215,9 @@ int cli_load_symbols(struct cli *cli, struct kda_error *err); /* prints nothing 
 int cli_open_all(struct cli *cli);                            /* up to symbols */
 int cli_open_etw(struct cli *cli);                            /* up to the model */
 int cli_open_report(struct cli *cli);
+/* The same output for bytes that are no report: opened, then ended by cli_finish_bytes. */
+int cli_open_bytes(struct cli *cli);
+int cli_finish_bytes(struct cli *cli, int code);
 /* Emits gaps, closes the report, prints notes and statistics; returns the exit code of the run,
  * at least `code`. */
 int cli_finish(struct cli *cli, int code);
@@ -201,6 +232,26 @@ bool cli_is_triage(const struct cli *cli);
 int cli_pick(struct cli *cli, const char *session, const char *provider,
              struct kda_selection *selection);
 void cli_unpick(struct kda_selection *selection);
+
+/* ---- events.c: events of traces, wherever their records come from ---- */
+
+struct cli_events {
+    struct cli *cli;
+    struct kda_etl_decoder *decoder;
+    uint64_t id;     /* of the next event, counted before filters; unique in one output */
+    uint64_t losses; /* sensor.loss lines, also those that a filter took */
+};
+
+/* What the options pick: of logs and of traces alike. Prints what is wrong with them. */
+int cli_pick_events(const struct cli_options *options, struct kda_log_filter *filter);
+/* A decoder as the options ask for it. Returns CLI_DONE or the exit code after a message. */
+int cli_events_begin(struct cli_events *events, struct cli *cli);
+/* Writes the event of a record, or a loss. False: memory ran out, or the output failed. */
+bool cli_events_put(struct cli_events *events, const struct kda_etl_record *record,
+                    const struct kda_decode_place *place);
+bool cli_events_lose(struct cli_events *events, const struct kda_decode_loss *loss);
+/* Prints notes about descriptions and frees the decoder. */
+void cli_events_end(struct cli_events *events);
 
 /* ---- cmd_etw.c ---- */
 
@@ -221,10 +272,25 @@ int cli_run_symbols_add(struct cli *cli);
 int cli_run_symbols_list(struct cli *cli);
 int cli_run_symbols_export(struct cli *cli);
 int cli_run_formats(struct cli *cli);
+int cli_run_buffers(struct cli *cli);
 int cli_run_log(struct cli *cli);
+int cli_run_events(struct cli *cli);
+int cli_run_memory_events(struct cli *cli); /* of an image: `kda events` hands over */
+/* By its name or its first bytes; what is none is taken for a memory image. */
+bool cli_is_trace_file(const char *path);
 int cli_run_verify(struct cli *cli);
+int cli_run_compare(struct cli *cli);
+int cli_run_etl(struct cli *cli);
+int cli_run_driver(struct cli *cli);
+int cli_run_watch(struct cli *cli);
+int cli_run_live_dump(struct cli *cli);
+
+/* kda map --live: takes the dump and makes it the image of the run. */
+int cli_take_live_image(struct cli *cli);
 
 /* The whole program without process-wide state, for main and for tests. */
 int cli_main(int argc, char **argv);
+/* Same on another host than this system's. */
+int cli_main_on(const struct host_ops *host, int argc, char **argv);
 
 #endif

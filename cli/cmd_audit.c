@@ -275,6 +275,7 @@ static int parse_options(const struct cli *cli, struct audit_run *run)
         return CLI_USAGE;
     }
     run->options.lost_threshold = (uint32_t)o->lost;
+    run->options.known_event = kda_etl_known_event;
     if (!o->expect)
         return CLI_DONE;
     if (kda_expectations_load(o->expect, &run->expected, &err) != KDA_OK) {

@@ -125,10 +125,27 @@ void cli_emit_map(struct cli *cli, const struct kda_selection *selection)
     kda_callbacks_free(callbacks);
 }
 
+static int image_of_map(struct cli *cli)
+{
+    const struct cli_options *o = &cli->options;
+    if (o->live)
+        return cli_take_live_image(cli);
+    if (o->dump || o->hypervisor || o->user_pages || o->keep || o->force) {
+        cli_error("--dump, --hypervisor, --user-pages, --keep and --force go with --live");
+        return CLI_USAGE;
+    }
+    if (o->positional_count == 1)
+        return CLI_DONE;
+    cli_error("too few arguments; usage: kda map %s", cli->command->arguments);
+    return CLI_USAGE;
+}
+
 int cli_run_map(struct cli *cli)
 {
     struct kda_selection selection;
-    int code = cli_open_etw(cli);
+    int code = image_of_map(cli);
+    if (code == CLI_DONE)
+        code = cli_open_etw(cli);
     if (code != CLI_DONE)
         return code;
     code = cli_pick(cli, cli->options.session, NULL, &selection);

@@ -42,6 +42,17 @@ static void put_builds(struct kda_report *report)
     }
 }
 
+static void put_compressions(struct kda_report *report)
+{
+    static const char advice[] =
+        "such buffers are counted and skipped; relog the file uncompressed";
+    kda_report_format_row(report, "trace", "etl", "trace file, plain buffers", true, NULL);
+    kda_report_format_row(report, "trace", "xpress", "buffers in plain LZ77", true, NULL);
+    kda_report_format_row(report, "trace", "lznt1", "buffers in LZNT1", false, advice);
+    kda_report_format_row(report, "trace", "xpress_huffman", "buffers in LZ77 with Huffman", false,
+                          advice);
+}
+
 static void put_outputs(struct kda_report *report)
 {
     const struct kda_report_format *format;
@@ -64,6 +75,7 @@ int cli_run_formats(struct cli *cli)
     put_images(cli->report);
     put_symbol_sources(cli->report);
     put_builds(cli->report);
+    put_compressions(cli->report);
     put_outputs(cli->report);
     put_exit_codes(cli->report);
     return cli_finish(cli, CLI_DONE);

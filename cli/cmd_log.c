@@ -31,39 +31,21 @@ struct log_run {
     struct kda_log_line line;
     struct kda_log_stats *stats; /* NULL: show */
     uint64_t bad, cut;
-    bool stopped; /* sensor.stop was seen last */
+    bool stopped;     /* sensor.stop was seen last */
+    uint64_t next_id; /* of the line that follows; 0: none was seen */
+    uint64_t missing; /* lines in files that were gone before they could be followed */
 };
-
-static bool parse_time(const char *name, const char *text, uint64_t *ret)
-{
-    if (!text || kda_log_time_parse(text, strlen(text), ret))
-        return true;
-    cli_error("--%s wants a time like 2026-11-29T21:04:05, not '%s'", name, text);
-    return false;
-}
-
-static int make_filter(const struct cli_options *o, struct kda_log_filter *filter)
-{
-    struct kda_error err;
-    memset(filter, 0, sizeof(*filter));
-    filter->image = o->image;
-    filter->has_pid = o->pid != NULL;
-    if (o->pid && !cli_parse_number(o->pid, 0, &filter->pid)) {
-        cli_error("--pid wants a number, not '%s'", o->pid);
-        return CLI_USAGE;
-    }
-    if (!parse_time("since", o->since, &filter->since) ||
-        !parse_time("until", o->until, &filter->until))
-        return CLI_USAGE;
-    if (o->kind && kda_log_filter_kinds(o->kind, &filter->kinds, &err) != KDA_OK)
-        return fail(&err);
-    return CLI_DONE;
-}
 
 static enum kda_status take_line(struct log_run *run, struct kda_error *err)
 {
     const struct kda_log_line *line = &run->line;
     run->stopped = line->kind == kda_log_kind_find("sensor.stop", 11);
+    if (run->cli->options.follow && line->has_id) {
+        if (line->number == 1 && line->file > 0 && run->next_id > 0 && line->id > run->next_id &&
+            !kda_log_starts_at(run->log, line->file))
+            run->missing += line->id - run->next_id;
+        run->next_id = line->id + 1;
+    }
     if (!kda_log_matches(&run->filter, line))
         return KDA_OK;
     if (run->stats)
@@ -72,22 +54,28 @@ static enum kda_status take_line(struct log_run *run, struct kda_error *err)
     return KDA_OK;
 }
 
-/* The end of what is there: a log that is being written goes on. False: this is the end. */
-static bool wait_for_more(struct log_run *run)
+/* The end of what is there: a log that is being written goes on, in this file or in the next one.
+ * *more false: this is the end. */
+static enum kda_status wait_for_more(struct log_run *run, bool *more, struct kda_error *err)
 {
     const struct cli *cli = run->cli;
-    if (!cli->options.follow || run->stopped)
-        return false;
+    bool found = false;
+    *more = cli->options.follow && !run->stopped;
+    if (!*more)
+        return KDA_OK;
     kda_report_flush(cli->report);
     (void)fflush(cli->output.file);
-    term_sleep_ms(FOLLOW_MS);
-    return true;
+    enum kda_status status = kda_log_find_next_file(run->log, &found, err);
+    if (status == KDA_OK && !found)
+        term_sleep_ms(FOLLOW_MS);
+    return status;
 }
 
 static enum kda_status run_lines(struct log_run *run, struct kda_error *err)
 {
     enum kda_status status = KDA_OK;
-    while (status == KDA_OK && !kda_report_failed(run->cli->report)) {
+    bool more = true;
+    while (status == KDA_OK && more && !kda_report_failed(run->cli->report)) {
         status = kda_log_next(run->log, &run->line, err);
         if (status != KDA_OK)
             break;
@@ -97,8 +85,8 @@ static enum kda_status run_lines(struct log_run *run, struct kda_error *err)
             run->bad++;
         else if (run->line.what == KDA_LOG_CUT)
             run->cut++;
-        else if (!wait_for_more(run))
-            break;
+        else
+            status = wait_for_more(run, &more, err);
     }
     return status;
 }
@@ -117,10 +105,13 @@ static int finish_lines(struct log_run *run, int code)
         cli_note(cli, "%llu line%s skipped that %s no events; 'kda verify' tells which",
                  (unsigned long long)run->bad, run->bad == 1 ? "" : "s",
                  run->bad == 1 ? "is" : "are");
+    if (run->missing > 0)
+        cli_note(cli, "%llu line%s missing: a file was removed before it could be followed",
+                 (unsigned long long)run->missing, run->missing == 1 ? " is" : "s are");
     bool cut = run->cut > 0 && !cli->options.follow;
     if (cut)
         cli_note(cli, "the log ends within a line: it is still being written, or was cut off");
-    return code == CLI_DONE && (run->bad > 0 || cut) ? CLI_INCOMPLETE : code;
+    return code == CLI_DONE && (run->bad > 0 || run->missing > 0 || cut) ? CLI_INCOMPLETE : code;
 }
 
 static int run_log(struct log_run *run, bool stats)
@@ -128,7 +119,7 @@ static int run_log(struct log_run *run, bool stats)
     struct cli *cli = run->cli;
     struct kda_error err;
     const struct cli_options *o = &cli->options;
-    int code = make_filter(o, &run->filter);
+    int code = cli_pick_events(o, &run->filter);
     if (code != CLI_DONE)
         return code;
     if (kda_log_open((const char *const *)(o->words + 1), o->positional_count - 1, &run->log,

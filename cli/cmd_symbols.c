@@ -3,6 +3,8 @@
  */
 #include "cli.h"
 
+#include "term.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +15,7 @@ static int fetch(struct cli *cli, char **path, struct kda_error *err)
 {
     const struct cli_options *o = &cli->options;
     struct kda_download_options options = {
-        .symbol_path = o->symbols ? o->symbols : getenv("_NT_SYMBOL_PATH"),
+        .symbol_path = o->symbols ? o->symbols : term_variable("_NT_SYMBOL_PATH"),
         .cache = o->cache,
         .progress = cli_progress,
         .context = &cli->progress,

@@ -56,6 +56,18 @@ void cli_help(FILE *to, const struct cli_command *command)
     put_options(to, command->groups | CLI_GROUP_COMMON);
 }
 
+int cli_run_help(struct cli *cli)
+{
+    const struct cli_command *command = NULL;
+    if (cli->options.positional_count > 0) {
+        command = cli_find_command(cli->options.positional[0]);
+        if (!command)
+            return cli_unknown_command(cli->options.positional[0]);
+    }
+    cli_help(stdout, command);
+    return cli_end_printing();
+}
+
 static void put_bash(FILE *to)
 {
     (void)fputs("_kda()\n{\n"
@@ -93,7 +105,7 @@ static void put_zsh_command(FILE *to, const struct cli_command *command)
             continue;
         (void)fprintf(to, " \\\n        '--%s[%s]", option->name, option->help);
         if (strcmp(option->name, "format") == 0)
-            (void)fputs(":format:(text csv json jsonl)", to);
+            (void)fputs(":format:(text csv tsv json jsonl)", to);
         else if (option->argument)
             (void)fprintf(to, ":%s:_files", option->name);
         (void)fputs("'", to);
@@ -130,5 +142,5 @@ int cli_run_completions(struct cli *cli)
         cli_error("no completions for '%s'; there are some for bash and zsh", shell);
         return CLI_USAGE;
     }
-    return fflush(stdout) == 0 ? CLI_DONE : CLI_INTERNAL;
+    return cli_end_printing();
 }

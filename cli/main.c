@@ -4,7 +4,7 @@
 
 int main(int argc, char **argv)
 {
-    term_hold_standard_files();
-    term_ignore_broken_pipe();
+    term_begin();
+    term_arguments(&argc, &argv);
     return cli_main(argc, argv);
 }

@@ -16,6 +16,7 @@ static void print(const char *fmt, va_list args)
         (void)fprintf(stderr, "kda: %s\n", kda_printable(line, shown, sizeof(shown)));
         line = end ? end + 1 : NULL;
     }
+    (void)fflush(stderr); /* where stderr has a buffer, so that characters are not torn apart */
 }
 
 void cli_error(const char *fmt, ...)
@@ -34,6 +35,12 @@ void cli_note(const struct cli *cli, const char *fmt, ...)
     va_start(args, fmt);
     print(fmt, args);
     va_end(args);
+}
+
+int cli_needs_windows(const char *command, const char *does)
+{
+    cli_error("'%s' needs Windows: it %s; use kda.exe there", command, does);
+    return CLI_USAGE;
 }
 
 void cli_error_of(const struct kda_error *err)

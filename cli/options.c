@@ -9,15 +9,15 @@
 
 /* clang-format off */
 const struct cli_option cli_option_table[] = {
-    {"format", 'f', 'r', CLI_TEXT, CLI_GROUP_OUTPUT, AT(format), "FORMAT",
-     "text (default), csv, json or jsonl"},
-    {"output", 'o', 0, CLI_TEXT, CLI_GROUP_OUTPUT, AT(output), "FILE",
+    {"format", 'f', 'r', CLI_TEXT, CLI_GROUP_OUTPUT | CLI_GROUP_FORMAT, AT(format), "FORMAT",
+     "text (default), csv, tsv, json or jsonl"},
+    {"output", 'o', 0, CLI_TEXT, CLI_GROUP_OUTPUT | CLI_GROUP_FORMAT, AT(output), "FILE",
      "write to FILE; it is replaced only when all went well"},
     {"grep", 0, 0, CLI_TEXT, CLI_GROUP_OUTPUT, AT(grep), "TEXT",
      "only rows that contain TEXT in any value, case ignored"},
     {"limit", 0, 0, CLI_NUMBER, CLI_GROUP_OUTPUT, AT(limit), "N",
      "at most N rows of each kind"},
-    {"no-color", 0, 0, CLI_FLAG, CLI_GROUP_OUTPUT, AT(no_color), NULL,
+    {"no-color", 0, 0, CLI_FLAG, CLI_GROUP_OUTPUT | CLI_GROUP_FORMAT, AT(no_color), NULL,
      "no colours (NO_COLOR in the environment does the same)"},
     {"symbols", 0, 0, CLI_TEXT, CLI_GROUP_IMAGE, AT(symbols), "PATH",
      "a .pdb, .json, .json.xz, .kdaprof file, a store or folder; profile, cache, pdb, isf, none"},
@@ -33,6 +33,8 @@ const struct cli_option cli_option_table[] = {
      "only this silo"},
     {"all", 'a', 0, CLI_FLAG, CLI_GROUP_ALL, AT(all), NULL,
      "also providers that are neither enabled nor registered"},
+    {"free", 0, 0, CLI_FLAG, CLI_GROUP_MEMORY, AT(free), NULL,
+     "also the old events that free buffers still hold"},
     {"kind", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(kind), "KIND,...",
      "only these kinds (registry.value_set) or groups of kinds (registry)"},
     {"pid", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(pid), "PID",
@@ -43,12 +45,32 @@ const struct cli_option cli_option_table[] = {
      "only events from TIME on (2026-11-29T21:04:05.1234567Z, or the first part of it)"},
     {"until", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(until), "TIME",
      "only events before TIME"},
-    {"follow", 'F', 0, CLI_FLAG, CLI_GROUP_EVENTS, AT(follow), NULL,
-     "go on as the last file grows, until sensor.stop"},
+    {"tolerance", 0, 0, CLI_NUMBER, CLI_GROUP_COMPARE, AT(tolerance), "MS",
+     "time by which two witnesses may differ, in milliseconds (1000)"},
+    {"provider", 0, 0, CLI_TEXT, CLI_GROUP_TRACE, AT(provider), "GUID|NAME",
+     "only events of this provider; of the kernel's events also by class (TcpIp)"},
+    {"manifest", 0, 0, CLI_TEXT, CLI_GROUP_TRACE, AT(manifest), "FILE|DIR",
+     "instrumentation manifest, or a folder of them, that describes events"},
+    {"raw", 0, 0, CLI_FLAG, CLI_GROUP_TRACE, AT(raw), NULL,
+     "decode nothing: every record as etw.event with its payload in hex"},
+    {"follow", 'F', 0, CLI_FLAG, CLI_GROUP_FOLLOW, AT(follow), NULL,
+     "go on as the log grows, in its further files too, until sensor.stop"},
+    {"live", 0, 0, CLI_FLAG, CLI_GROUP_LIVE, AT(live), NULL,
+     "take a dump of this machine first (Windows)"},
+    {"dump", 0, 0, CLI_TEXT, CLI_GROUP_LIVE, AT(dump), "FILE",
+     "where that dump goes; it must not exist"},
+    {"hypervisor", 0, 0, CLI_FLAG, CLI_GROUP_DUMP, AT(hypervisor), NULL,
+     "a dump with the hypervisor's pages"},
+    {"user-pages", 0, 0, CLI_FLAG, CLI_GROUP_DUMP, AT(user_pages), NULL,
+     "a dump with the memory of processes (Windows 11 22H2)"},
+    {"keep", 0, 0, CLI_FLAG, CLI_GROUP_DUMP, AT(keep), NULL,
+     "keep what there is of a dump that failed, as FILE.partial"},
+    {"force", 0, 0, CLI_FLAG, CLI_GROUP_DUMP, AT(force), NULL,
+     "take the dump although the disk seems too small"},
     {"min-severity", 0, 0, CLI_TEXT, CLI_GROUP_AUDIT, AT(min_severity), "SEVERITY",
      "only findings from info (default), low, medium, high or critical on"},
-    {"exit-code", 0, 0, CLI_FLAG, CLI_GROUP_AUDIT, AT(exit_code), NULL,
-     "exit code 1 when there are findings (from low, or --min-severity, on)"},
+    {"exit-code", 0, 0, CLI_FLAG, CLI_GROUP_AUDIT | CLI_GROUP_COMPARE, AT(exit_code), NULL,
+     "exit code 1 when something was found (audit: from low, or --min-severity, on)"},
     {"lost", 0, 0, CLI_NUMBER, CLI_GROUP_AUDIT, AT(lost), "N",
      "events or buffers lost from which a session is more than informational"},
     {"expect", 0, 0, CLI_TEXT, CLI_GROUP_AUDIT, AT(expect), "FILE",
@@ -171,21 +193,24 @@ static int parse_short(struct parser *parser, const char *letters)
     return CLI_DONE;
 }
 
+int cli_unknown_command(const char *word)
+{
+    struct cli_suggestion suggestion = {0};
+    for (size_t i = 0; i < cli_command_count; i++)
+        cli_suggest(&suggestion, word, cli_commands[i].name);
+    if (suggestion.best)
+        cli_error("unknown command '%s'; did you mean '%s'?", word, suggestion.best);
+    else
+        cli_error("unknown command '%s'; see 'kda --help'", word);
+    return CLI_USAGE;
+}
+
 static int parse_word(struct parser *parser, const char *word)
 {
     struct cli_options *options = parser->options;
     if (!parser->command) {
         parser->command = cli_find_command(word);
-        if (parser->command)
-            return CLI_DONE;
-        struct cli_suggestion suggestion = {0};
-        for (size_t i = 0; i < cli_command_count; i++)
-            cli_suggest(&suggestion, word, cli_commands[i].name);
-        if (suggestion.best)
-            cli_error("unknown command '%s'; did you mean '%s'?", word, suggestion.best);
-        else
-            cli_error("unknown command '%s'; see 'kda --help'", word);
-        return CLI_USAGE;
+        return parser->command ? CLI_DONE : cli_unknown_command(word);
     }
     if (options->positional_count == parser->command->max_positionals) {
         cli_error("too many arguments: '%s'; see 'kda %s --help'", word, parser->command->name);
@@ -229,7 +254,7 @@ static int check(const struct parser *parser)
     }
     if (!options->format)
         return CLI_DONE;
-    cli_error("unknown format '%s'%s%s%s; formats are text, csv, json, jsonl", options->format,
+    cli_error("unknown format '%s'%s%s%s; formats are text, csv, tsv, json, jsonl", options->format,
               suggestion.best ? "; did you mean '" : "", suggestion.best ? suggestion.best : "",
               suggestion.best ? "'?" : "");
     return CLI_USAGE;

@@ -18,7 +18,7 @@ static FILE *open_temporary(struct cli_output *output)
     for (unsigned i = 0; i < 100; i++) {
         (void)snprintf(output->temporary, size, "%s.kda-%u-%u", output->target, term_process_id(),
                        i);
-        FILE *file = fopen(output->temporary, "wbx");
+        FILE *file = term_create(output->temporary);
         if (file || !term_error_exists(term_last_error()))
             return file;
     }
@@ -39,7 +39,7 @@ bool cli_output_open(struct cli_output *output, const char *path)
         return false;
     }
     if (!replaceable) { /* a device or a pipe: written in place */
-        output->file = fopen(target, "wb");
+        output->file = term_open_to_write(target);
         output->error = output->file ? 0 : term_last_error();
         free(target);
         return output->file != NULL;
@@ -63,7 +63,7 @@ bool cli_output_write(void *context, const char *bytes, size_t size)
     struct cli_output *output = context;
     if (output->error)
         return false;
-    if (fwrite(bytes, 1, size, output->file) != size)
+    if (term_write(output->file, bytes, size) != size)
         output->error = term_last_error();
     return output->error == 0;
 }
@@ -84,11 +84,16 @@ bool cli_output_close(struct cli_output *output, bool keep)
         if (keep && !output->error && !renamed)
             output->error = term_last_error();
         if (!renamed)
-            (void)remove(output->temporary);
+            term_remove(output->temporary);
         term_remove_on_signal(NULL);
         free(output->temporary);
         free(output->target);
         output->temporary = output->target = NULL;
     }
     return output->error == 0;
+}
+
+int cli_end_printing(void)
+{
+    return fflush(stdout) != 0 || ferror(stdout) ? CLI_INTERNAL : CLI_DONE;
 }

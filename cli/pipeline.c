@@ -73,8 +73,8 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
         .symbols =
             {
                 .path = cli->fetched ? cli->fetched : cli->options.symbols,
-                .nt_symbol_path = getenv("_NT_SYMBOL_PATH"),
-                .kda_symbols = getenv("KDA_SYMBOLS"),
+                .nt_symbol_path = term_variable("_NT_SYMBOL_PATH"),
+                .kda_symbols = term_variable("KDA_SYMBOLS"),
                 .keep = true,
             },
         .progress = cli_progress,
@@ -93,7 +93,7 @@ static int fetch_symbols(struct cli *cli, struct kda_error *err)
     /* A server named on the command line is the one to ask; a plain folder was only to look in. */
     const char *named = cli->options.symbols;
     struct kda_download_options options = {
-        .symbol_path = named && strchr(named, '*') ? named : getenv("_NT_SYMBOL_PATH"),
+        .symbol_path = named && strchr(named, '*') ? named : term_variable("_NT_SYMBOL_PATH"),
         .cache = cli->options.cache,
         .progress = cli_progress,
         .context = &cli->progress,
@@ -228,6 +228,9 @@ static const char *overwritten_input(const struct cli *cli)
         return "one of the two that are compared";
     if (o->expect && term_same_file(o->output, o->expect))
         return "the list of expected sessions";
+    for (size_t i = 0; cli->command->max_positionals == CLI_MANY && i < o->positional_count; i++)
+        if (term_same_file(o->output, o->words[i]))
+            return "a file that is read";
     if (!cli->image)
         return NULL;
     const char *companion = kda_image_info(cli->image)->companion;
@@ -240,21 +243,29 @@ static const char *overwritten_input(const struct cli *cli)
     return NULL;
 }
 
-int cli_open_report(struct cli *cli)
+int cli_open_bytes(struct cli *cli)
 {
-    struct kda_error err;
     const struct cli_options *o = &cli->options;
     const char *input = overwritten_input(cli);
     if (input) {
         cli_error("the output '%s' is %s", o->output, input);
         return CLI_USAGE;
     }
-    if (!cli_output_open(&cli->output, o->output)) {
-        cli_error("cannot write '%s': %s", o->output, term_error_text(cli->output.error));
-        return CLI_INTERNAL;
-    }
+    if (cli_output_open(&cli->output, o->output))
+        return CLI_DONE;
+    cli_error("cannot write '%s': %s", o->output, term_error_text(cli->output.error));
+    return CLI_INTERNAL;
+}
+
+int cli_open_report(struct cli *cli)
+{
+    struct kda_error err;
+    const struct cli_options *o = &cli->options;
+    int code = cli_open_bytes(cli);
+    if (code != CLI_DONE)
+        return code;
     bool terminal = cli->output.file == stdout && term_is_terminal(stdout);
-    const char *no_color = getenv("NO_COLOR");
+    const char *no_color = term_variable("NO_COLOR");
     struct kda_report_options options = {
         .format = o->format,
         .image = cli->image ? o->positional[0] : NULL,
@@ -293,6 +304,14 @@ static void show_statistics(const struct cli *cli)
 }
 
 /* A broken pipe is how `| head` ends a run: no message, only the code. */
+static void output_failed(const struct cli *cli)
+{
+    if (!term_is_broken_pipe(cli->output.error))
+        cli_error("cannot write '%s': %s",
+                  cli->options.output ? cli->options.output : "standard output",
+                  term_error_text(cli->output.error));
+}
+
 static int end_output(struct cli *cli)
 {
     struct kda_error err = {0};
@@ -303,11 +322,38 @@ static int end_output(struct cli *cli)
         return CLI_DONE;
     if (cli->output.error == 0)
         cli_error_of(&err);
-    else if (!term_is_broken_pipe(cli->output.error))
-        cli_error("cannot write '%s': %s",
-                  cli->options.output ? cli->options.output : "standard output",
-                  term_error_text(cli->output.error));
+    else
+        output_failed(cli);
     return CLI_INTERNAL;
+}
+
+static void note_gaps(const struct cli *cli, const struct kda_gaps *gaps, bool listed)
+{
+    size_t count = gaps->count + gaps->dropped;
+    cli_note(cli, "incomplete: %zu gap%s%s", count,
+             count == 1 ? " where memory is missing or damaged"
+                        : "s where memory is missing or damaged",
+             listed ? "" : " (-v lists them)");
+}
+
+int cli_finish_bytes(struct cli *cli, int code)
+{
+    const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
+    if (!cli_output_close(&cli->output, code == CLI_DONE) && code == CLI_DONE)
+        code = CLI_INTERNAL;
+    cli_phase(cli, "write_us");
+    if (cli->output.error)
+        output_failed(cli);
+    for (size_t i = 0; cli->options.verbose && i < gaps->count; i++)
+        cli_note(cli, "gap: %s at 0x%llx: %s", gaps->items[i].what,
+                 (unsigned long long)gaps->items[i].va, gaps->items[i].text);
+    if (code == CLI_DONE && kda_gaps_any(gaps)) {
+        note_gaps(cli, gaps, cli->options.verbose);
+        code = CLI_INCOMPLETE;
+    }
+    if (cli->options.verbose)
+        show_statistics(cli);
+    return code;
 }
 
 int cli_finish(struct cli *cli, int code)
@@ -322,14 +368,8 @@ int cli_finish(struct cli *cli, int code)
     cli_phase(cli, "report_us");
     if (output == CLI_DONE && skipped > 0)
         cli_note(cli, "%llu more rows were kept back by --limit", (unsigned long long)skipped);
-    if (output == CLI_DONE && incomplete) {
-        size_t count = gaps->count + gaps->dropped;
-        bool listed = is_json(cli) || cli->options.verbose;
-        cli_note(cli, "incomplete: %zu gap%s%s", count,
-                 count == 1 ? " where memory is missing or damaged"
-                            : "s where memory is missing or damaged",
-                 listed ? "" : " (-v lists them)");
-    }
+    if (output == CLI_DONE && incomplete)
+        note_gaps(cli, gaps, is_json(cli) || cli->options.verbose);
     if (cli->options.verbose)
         show_statistics(cli);
     if (output != CLI_DONE)

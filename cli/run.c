@@ -7,14 +7,7 @@
 
 #include "term.h"
 
-static int print_and_check(int code)
-{
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return CLI_INTERNAL;
-    return code;
-}
-
-int cli_main(int argc, char **argv)
+int cli_main_on(const struct host_ops *host, int argc, char **argv)
 {
     struct cli cli;
     memset(&cli, 0, sizeof(cli));
@@ -24,17 +17,23 @@ int cli_main(int argc, char **argv)
         return code;
     if (cli.options.version) {
         (void)printf("kda %s\n", KDA_VERSION);
-        return print_and_check(CLI_DONE);
+        return cli_end_printing();
     }
     if (cli.options.help) {
         cli_help(stdout, cli.command);
-        return print_and_check(CLI_DONE);
+        return cli_end_printing();
     }
     if (!cli.command) {
         cli_help(stderr, NULL);
         return CLI_USAGE;
     }
+    cli.host = host;
     code = cli.command->run(&cli);
     cli_close(&cli);
     return code;
+}
+
+int cli_main(int argc, char **argv)
+{
+    return cli_main_on(host_system(), argc, argv);
 }

@@ -1,5 +1,6 @@
 /*
- * term.h - everything the tool asks of the platform; a port replaces term.c.
+ * term.h - everything the tool asks of the platform: term_posix.c or term_win.c, the build takes
+ * one. Texts are UTF-8 everywhere.
  */
 #ifndef KDA_CLI_TERM_H
 #define KDA_CLI_TERM_H
@@ -11,7 +12,9 @@
 
 bool term_is_terminal(FILE *file);
 unsigned term_width(FILE *file); /* columns; 80 where the terminal does not say */
-double term_seconds(void);       /* monotonic */
+/* As fwrite; what goes to a console arrives there as whole characters. */
+size_t term_write(FILE *file, const char *bytes, size_t size);
+double term_seconds(void); /* monotonic */
 void term_sleep_ms(unsigned milliseconds);
 uint64_t term_peak_kib(void); /* most memory this process ever held */
 unsigned term_process_id(void);
@@ -21,12 +24,18 @@ int term_last_error(void);
 const char *term_error_text(int error);
 bool term_error_exists(int error);
 
-/* Closed standard files are opened as ones that cannot be used: otherwise a file of this run would
- * get their number, and messages would be written into it. */
-void term_hold_standard_files(void);
+/* First thing of a run: standard files that are closed are opened as ones that cannot be used (a
+ * file of this run would get their number, and messages would be written into it), bytes go out as
+ * they are, a closed pipe becomes a failed write instead of a signal. */
+void term_begin(void);
 
-/* A closed pipe becomes a failed write instead of a signal. */
-void term_ignore_broken_pipe(void);
+/* The command line in UTF-8; as given where that is what the system hands out. The words live until
+ * the program ends. */
+void term_arguments(int *argc, char ***argv);
+
+/* A variable of the environment, borrowed until the program ends; NULL: not set. */
+const char *term_variable(const char *name);
+
 bool term_is_broken_pipe(int error);
 
 /* The file that writing to `path` reaches (links followed); malloc. *replaceable: it is a regular
@@ -38,6 +47,11 @@ bool term_same_file(const char *a, const char *b);
 bool term_may_replace(const char *path);
 /* Gives `file` the permissions of the file that it will replace, if there is one. */
 void term_take_mode(FILE *file, const char *from);
+/* A new file, opened for writing bytes; fails if there is one. */
+FILE *term_create(const char *path);
+/* What is there and is no file: a device, a pipe. */
+FILE *term_open_to_write(const char *path);
+void term_remove(const char *path);
 bool term_rename(const char *from, const char *to);
 /* An interrupted run removes this file; NULL = nothing to remove. Borrowed until the next call. */
 void term_remove_on_signal(const char *path);

@@ -46,7 +46,7 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static VOID
     InterlockedExchange(&KdapClock.Moved, 1);
 }
 
-_Use_decl_annotations_ NTSTATUS KdaClockStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaClockStart(KDA_DRIVER *driver)
 {
     OBJECT_ATTRIBUTES attributes;
     UNICODE_STRING name;
@@ -70,8 +70,9 @@ _Use_decl_annotations_ NTSTATUS KdaClockStart(KDA_DRIVER *driver)
     return KdapClock.Registration ? STATUS_SUCCESS : STATUS_INSUFFICIENT_RESOURCES;
 }
 
-_Use_decl_annotations_ VOID KdaClockStop(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_PAGED VOID KdaClockStop(KDA_DRIVER *driver)
 {
+    PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);
     ExUnregisterCallback(KdapClock.Registration);
     KdapClock.Registration = NULL;

@@ -28,10 +28,11 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapHead(struct kda_control *head
     head->size = size;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapVersion(PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static NTSTATUS KdapVersion(PVOID buffer)
 {
     struct kda_control_version *version = buffer;
 
+    PAGED_CODE();
     KdapHead(&version->head, sizeof *version);
     version->schema = KDA_SCHEMA_VERSION;
     version->kind_count = KDA_KIND_COUNT;
@@ -50,11 +51,12 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStatus(PVOID buffer)
     return STATUS_SUCCESS;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapKinds(PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static NTSTATUS KdapKinds(PVOID buffer)
 {
     struct kda_control_kinds *kinds = buffer;
     LONG before, after;
 
+    PAGED_CODE();
     if ((kinds->enable | kinds->disable) & ~(uint64_t)KdaDriverKinds)
         return STATUS_INVALID_PARAMETER;
     do {
@@ -87,13 +89,14 @@ static const KDA_CONTROL_ROW KdapControls[] = {
     {KDA_IOCTL_FLUSH, sizeof(struct kda_control), 0, KdapFlush},
 };
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapControl(PIRP irp, ULONG *returned)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static NTSTATUS KdapControl(PIRP irp, ULONG *returned)
 {
     PIO_STACK_LOCATION stack = IoGetCurrentIrpStackLocation(irp);
     const struct kda_control *head = irp->AssociatedIrp.SystemBuffer;
     const KDA_CONTROL_ROW *row = NULL;
     NTSTATUS status;
 
+    PAGED_CODE();
     for (ULONG i = 0; i < ARRAYSIZE(KdapControls); i++) {
         if (KdapControls[i].Code == stack->Parameters.DeviceIoControl.IoControlCode)
             row = &KdapControls[i];
@@ -113,10 +116,11 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapControl(PIRP irp, ULONG *
 
 /* --- dispatch -------------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapCreate(PIRP irp)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static NTSTATUS KdapCreate(PIRP irp)
 {
     PFILE_OBJECT file = IoGetCurrentIrpStackLocation(irp)->FileObject;
 
+    PAGED_CODE();
     if (!ReadAcquire(&KdapAccepting))
         return STATUS_DEVICE_NOT_READY;
     /* There is nothing below the device. */
@@ -160,7 +164,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapDispatch(PDEVICE_OBJECT d
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSecure(PDEVICE_OBJECT device)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapSecure(PDEVICE_OBJECT device)
 {
     HANDLE handle;
     NTSTATUS status = ObOpenObjectByPointer(device, OBJ_KERNEL_HANDLE, NULL, WRITE_DAC, NULL,
@@ -174,7 +178,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSecure(PDEVICE_OBJECT dev
     return status;
 }
 
-_Use_decl_annotations_ NTSTATUS KdaDeviceStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaDeviceStart(KDA_DRIVER *driver)
 {
     UNICODE_STRING name, sddl;
     NTSTATUS status;
@@ -206,14 +210,14 @@ _Use_decl_annotations_ NTSTATUS KdaDeviceStart(KDA_DRIVER *driver)
     return STATUS_SUCCESS;
 }
 
-_Use_decl_annotations_ VOID KdaDeviceStop(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_PAGED VOID KdaDeviceStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     IoDeleteDevice(driver->Device);
     driver->Device = NULL;
 }
 
-_Use_decl_annotations_ NTSTATUS KdaDeviceOpenForUse(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaDeviceOpenForUse(KDA_DRIVER *driver)
 {
     UNICODE_STRING name, link;
     NTSTATUS status;
@@ -233,7 +237,7 @@ _Use_decl_annotations_ NTSTATUS KdaDeviceOpenForUse(KDA_DRIVER *driver)
     return status;
 }
 
-_Use_decl_annotations_ VOID KdaDeviceCloseForUse(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_PAGED VOID KdaDeviceCloseForUse(KDA_DRIVER *driver)
 {
     UNICODE_STRING link;
 

@@ -7,7 +7,7 @@ KDA_DRIVER *KdaDriver;
 
 /* --- newer functions ------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static PVOID KdapFind(PCWSTR name)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static PVOID KdapFind(PCWSTR name)
 {
     UNICODE_STRING string;
 
@@ -15,7 +15,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static PVOID KdapFind(PCWSTR name)
     return MmGetSystemRoutineAddress(&string);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapOptionalStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
+    KdapOptionalStart(KDA_DRIVER *driver)
 {
     KDA_OPTIONAL *optional = &driver->Optional;
     PVOID secure = KdapFind(KDA_W("IoCreateDeviceSecure"));
@@ -38,7 +39,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapOptionalStart(KDA_DRIVER 
 
 /* --- the queue ------------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapQueueStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapQueueStart(KDA_DRIVER *driver)
 {
     KDAMON_QUEUE_OPTIONS options;
 
@@ -77,13 +78,15 @@ _Use_decl_annotations_ VOID KdaSensorsTick(VOID)
     ExReleaseRundownProtection(&KdapTicking);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStopSensors(KDA_DRIVER *driver, ULONG count)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID
+    KdapStopSensors(KDA_DRIVER *driver, ULONG count)
 {
+    PAGED_CODE();
     while (count-- != 0)
         KdapSensors[count]->Stop(driver);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSensorsStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapSensorsStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 
@@ -98,8 +101,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSensorsStart(KDA_DRIVER *
     return STATUS_SUCCESS;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapSensorsStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapSensorsStop(KDA_DRIVER *driver)
 {
+    PAGED_CODE();
     InterlockedExchange(&KdapTicksOn, 0);
     ExWaitForRundownProtectionRelease(&KdapTicking);
     KdapStopSensors(driver, ARRAYSIZE(KdapSensors));
@@ -127,8 +131,10 @@ static const KDA_STEP KdapSteps[] = {
     {KdaDeviceOpenForUse, KdaDeviceCloseForUse},
 };
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStopSteps(KDA_DRIVER *driver, ULONG count)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID
+    KdapStopSteps(KDA_DRIVER *driver, ULONG count)
 {
+    PAGED_CODE();
     while (count-- != 0) {
         if (KdapSteps[count].Stop != NULL)
             KdapSteps[count].Stop(driver);
@@ -137,14 +143,15 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStopSteps(KDA_DRIVER *driver,
     KdaDriver = NULL;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnload(PDRIVER_OBJECT driverObject)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapUnload(PDRIVER_OBJECT driverObject)
 {
+    PAGED_CODE();
     UNREFERENCED_PARAMETER(driverObject);
     KdapStopSteps(KdaDriver, ARRAYSIZE(KdapSteps));
 }
 
-_Use_decl_annotations_ NTSTATUS DriverEntry(PDRIVER_OBJECT driverObject,
-                                            PUNICODE_STRING registryPath)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS DriverEntry(PDRIVER_OBJECT driverObject,
+                                                         PUNICODE_STRING registryPath)
 {
     NTSTATUS status = STATUS_SUCCESS;
     KDA_DRIVER *driver;

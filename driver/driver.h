@@ -12,6 +12,7 @@
 #include "kda_event.h"
 #include "kda_ioctl.h"
 #include "kda_jsonl.h"
+#include "kda_settings.h"
 
 #define KDA_VERSION_MAJOR 0
 #define KDA_VERSION_MINOR 1
@@ -37,7 +38,7 @@
 /* --- settings (settings.c) ---------------------------------------------------------------------
  */
 
-#define KDA_MAX_RULES 64u
+#define KDA_MAX_RULES KDA_SETTINGS_MAX_RULES
 #define KDA_MAX_RATES 16u
 #define KDA_MAX_PREFIXES 32u
 #define KDA_MAX_REJECTED 16u
@@ -204,6 +205,8 @@ _IRQL_requires_max_(APC_LEVEL) BOOLEAN
 
 /* --- known processes (process_cache.c) -------------------------------------------------------- */
 
+struct _KDA_RECORD;
+
 typedef struct _KDA_PROCESS {
     struct _KDA_PROCESS *Next; /* in its bucket */
     volatile LONG References;
@@ -221,13 +224,19 @@ _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaProcessCacheStop(_Inout_ KDA_DRIVER *
 /* Referenced entry, or NULL. */
 _IRQL_requires_max_(DISPATCH_LEVEL) KDA_PROCESS *KdaProcessFind(_In_ ULONG pid);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaProcessRelease(_In_opt_ KDA_PROCESS *process);
-/* Adds an entry and sets *isNew, or finds the one of the same pid and creation time. An older entry
- * of the pid is replaced. Referenced; NULL for lack of memory. */
-_IRQL_requires_max_(DISPATCH_LEVEL) KDA_PROCESS *KdaProcessAdd(_In_ ULONG pid,
-                                                               _In_ ULONGLONG startKey,
-                                                               _In_ LONGLONG createTime,
-                                                               _In_opt_ PCUNICODE_STRING image,
-                                                               _Out_ BOOLEAN *isNew);
+/* The entry of this pid and creation time, as it is added; NULL: it is not known. */
+_IRQL_requires_max_(DISPATCH_LEVEL) KDA_PROCESS *KdaProcessSame(_In_ ULONG pid,
+                                                                _In_ LONGLONG createTime);
+/* An entry that nobody else knows yet; NULL for lack of memory. */
+_IRQL_requires_max_(DISPATCH_LEVEL) KDA_PROCESS *KdaProcessMake(_In_ ULONG pid,
+                                                                _In_ ULONGLONG startKey,
+                                                                _In_ LONGLONG createTime,
+                                                                _In_opt_ PCUNICODE_STRING image);
+/* Adds an entry from KdaProcessMake and pushes the record that tells of it, in one step: whoever
+ * finds the entry comes behind that record. If the process is known meanwhile both are given back
+ * and the entry that is there is returned. An older entry of the pid is replaced. Referenced. */
+_IRQL_requires_max_(DISPATCH_LEVEL)
+    KDA_PROCESS *KdaProcessAdd(_In_ KDA_PROCESS *fresh, _Inout_opt_ struct _KDA_RECORD *told);
 /* The entry stays for a while, for what comes after the exit. */
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaProcessExited(_In_ KDA_PROCESS *process);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaProcessSweep(VOID);
@@ -345,7 +354,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaLogFileFlush(_Inout_ KDA_LOG_FILE *file);
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaLogFileClose(_Inout_ KDA_LOG_FILE *file);
 
-/* Totals per kind of everything but sensor.*. */
+/* Totals per kind. */
 typedef struct _KDA_ACCOUNT {
     uint64_t Offered[KDA_KIND_COUNT];
     uint64_t Written[KDA_KIND_COUNT];
@@ -392,7 +401,7 @@ extern const UCHAR KdaSecurityDescriptor[];
 
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaReadersStart(_Inout_ KDA_DRIVER *driver);
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaReadersStop(_Inout_ KDA_DRIVER *driver);
-/* Parks the read; the first of a handle makes it a reader. */
+/* Parks the read; the first of a handle makes it a reader. One of no bytes is completed at once. */
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaReaderRead(_Inout_ PIRP irp);
 /* Ends the parked reads of a handle; then the reader itself. Both may come, in this order. */
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaReaderCleanup(_In_ PFILE_OBJECT file);

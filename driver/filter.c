@@ -64,7 +64,7 @@ _Use_decl_annotations_ BOOLEAN KdaHasPrefix(PCUNICODE_STRING text, PCUNICODE_STR
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
     KdapSetUpRates(KDA_FILTER *filter, const KDA_SETTINGS *settings, ULONGLONG frequency)
 {
     for (ULONG i = 0; i < settings->RateCount; i++) {
@@ -82,7 +82,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     }
 }
 
-_Use_decl_annotations_ NTSTATUS KdaFilterStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaFilterStart(KDA_DRIVER *driver)
 {
     const KDA_SETTINGS *settings = &driver->Settings;
     SIZE_T bytes = KDA_REPEAT_PLACES * sizeof(KDA_REPEAT);
@@ -110,8 +110,9 @@ _Use_decl_annotations_ NTSTATUS KdaFilterStart(KDA_DRIVER *driver)
     return STATUS_SUCCESS;
 }
 
-_Use_decl_annotations_ VOID KdaFilterStop(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_PAGED VOID KdaFilterStop(KDA_DRIVER *driver)
 {
+    PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);
     if (KdapFilter->Repeats != NULL)
         ExFreePoolWithTag(KdapFilter->Repeats, KDA_TAG_FILTER);

@@ -12,6 +12,7 @@
 #define KDA_NAME_ROOM 64u /* characters behind the folder */
 #define KDA_LIST_BYTES 16384u
 #define KDA_MOST_REMOVALS 32u /* old files in one go */
+#define KDA_MOST_TAKEN 32u    /* names that are tried in one go */
 
 /* O:BAG:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA), self-relative. */
 const UCHAR KdaSecurityDescriptor[] = {
@@ -382,8 +383,16 @@ _Use_decl_annotations_ NTSTATUS KdaLogFileNext(KDA_LOG_FILE *file)
     NTSTATUS status = KdapMakeFolders();
     HANDLE handle;
 
-    if (NT_SUCCESS(status))
+    if (!NT_SUCCESS(status))
+        return status;
+    /* A name that is taken (a clock or a disk that was set back, a file put there by somebody) will
+     * stay so: the numbers behind it are tried, the rest of them with the next attempt. */
+    for (ULONG i = 0; i < KDA_MOST_TAKEN; i++) {
         status = KdapCreate(file, file->Number + 1, &handle);
+        if (status != STATUS_OBJECT_NAME_COLLISION)
+            break;
+        file->Number++;
+    }
     if (!NT_SUCCESS(status))
         return status;
     KdaLogFileClose(file);

@@ -200,6 +200,15 @@ VOID KeLowerIrql(KIRQL newIrql);
 VOID SimPagedCode(const char *function);
 #define PAGED_CODE() SimPagedCode(__func__)
 #else
+#ifdef __aarch64__
+KIRQL KeGetCurrentIrql(VOID);
+VOID KeLowerIrql(KIRQL newIrql);
+KIRQL KfRaiseIrql(KIRQL newIrql);
+static inline VOID KeRaiseIrql(KIRQL newIrql, PKIRQL oldIrql)
+{
+    *oldIrql = KfRaiseIrql(newIrql);
+}
+#else
 static inline KIRQL KeGetCurrentIrql(VOID)
 {
     ULONG64 level;
@@ -215,6 +224,7 @@ static inline VOID KeRaiseIrql(KIRQL newIrql, PKIRQL oldIrql)
     *oldIrql = KeGetCurrentIrql();
     KeLowerIrql(newIrql);
 }
+#endif
 #define PAGED_CODE() ((void)0)
 #endif
 
@@ -551,6 +561,24 @@ NTSTATUS ExUuidCreate(UUID *uuid);
 #include "nt_io.h"
 
 #endif /* KDA_USE_WDK */
+
+/* --- where code lives -------------------------------------------------------------------------
+ */
+
+/* Before the return type of a function that
+ *   KDA_PAGED     runs below DISPATCH_LEVEL only: its code may be paged out. It raises no level and
+ *                 takes no spin lock, not even in what is inlined into it;
+ *   KDA_INITCODE  runs before DriverEntry returns and never again: its code is discarded then. No
+ *                 other function calls it.
+ * Both are checked in the finished driver by tools/check_driver.py. The simulator has one kind of
+ * code. */
+#ifdef KDA_SIM
+#define KDA_PAGED
+#define KDA_INITCODE
+#else
+#define KDA_PAGED __declspec(code_seg("PAGE"))
+#define KDA_INITCODE __declspec(code_seg("INIT"))
+#endif
 
 /* --- what no header of the WDK has -------------------------------------------------------------
  */

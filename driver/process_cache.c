@@ -24,7 +24,7 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static KDA_PROCESS_BUCKET *KdapBucketOf(ULON
     return &KdapBuckets[(pid >> 2) & (KDA_PROCESS_BUCKETS - 1)];
 }
 
-_Use_decl_annotations_ NTSTATUS KdaProcessCacheStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaProcessCacheStart(KDA_DRIVER *driver)
 {
     SIZE_T bytes = KDA_PROCESS_BUCKETS * sizeof(KDA_PROCESS_BUCKET);
 
@@ -86,9 +86,8 @@ _Use_decl_annotations_ VOID KdaProcessRelease(KDA_PROCESS *process)
         ExFreePoolWithTag(process, KDA_TAG_PROCESS);
 }
 
-_IRQL_requires_max_(DISPATCH_LEVEL) static KDA_PROCESS *KdapAllocate(ULONG pid, ULONGLONG startKey,
-                                                                     LONGLONG createTime,
-                                                                     PCUNICODE_STRING image)
+_Use_decl_annotations_ KDA_PROCESS *KdaProcessMake(ULONG pid, ULONGLONG startKey,
+                                                   LONGLONG createTime, PCUNICODE_STRING image)
 {
     SIZE_T units = image ? image->Length / sizeof(WCHAR) : 0;
     SIZE_T text = (units * sizeof(WCHAR) + 7) & ~(SIZE_T)7;
@@ -110,38 +109,52 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static KDA_PROCESS *KdapAllocate(ULONG pid, 
     return process;
 }
 
-_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN
-    KdapSame(const KDA_PROCESS *process, LONGLONG createTime)
+/* Referenced; the lock of the bucket is held. */
+_IRQL_requires_max_(DISPATCH_LEVEL) static KDA_PROCESS *KdapSame(KDA_PROCESS_BUCKET *bucket,
+                                                                 ULONG pid, LONGLONG createTime)
 {
-    return process->CreateTime == createTime || process->CreateTime == 0 || createTime == 0;
+    KDA_PROCESS *known = KdapSearch(bucket, pid);
+
+    if (known == NULL ||
+        (known->CreateTime != createTime && known->CreateTime != 0 && createTime != 0))
+        return NULL;
+    InterlockedIncrement(&known->References);
+    return known;
 }
 
-_Use_decl_annotations_ KDA_PROCESS *KdaProcessAdd(ULONG pid, ULONGLONG startKey,
-                                                  LONGLONG createTime, PCUNICODE_STRING image,
-                                                  BOOLEAN *isNew)
+_Use_decl_annotations_ KDA_PROCESS *KdaProcessSame(ULONG pid, LONGLONG createTime)
 {
     KDA_PROCESS_BUCKET *bucket = KdapBucketOf(pid);
-    KDA_PROCESS *fresh = KdapAllocate(pid, startKey, createTime, image);
     KDA_PROCESS *known;
     KIRQL irql;
 
-    *isNew = FALSE;
     irql = KeAcquireSpinLockRaiseToDpc(&bucket->Lock);
-    known = KdapSearch(bucket, pid);
-    if (known != NULL && KdapSame(known, createTime)) {
-        InterlockedIncrement(&known->References);
-    } else if (fresh != NULL) {
+    known = KdapSame(bucket, pid, createTime);
+    KeReleaseSpinLock(&bucket->Lock, irql);
+    return known;
+}
+
+_Use_decl_annotations_ KDA_PROCESS *KdaProcessAdd(KDA_PROCESS *fresh, KDA_RECORD *told)
+{
+    KDA_PROCESS_BUCKET *bucket = KdapBucketOf(fresh->Pid);
+    KDA_PROCESS *known;
+    KIRQL irql;
+
+    irql = KeAcquireSpinLockRaiseToDpc(&bucket->Lock);
+    known = KdapSame(bucket, fresh->Pid, fresh->CreateTime);
+    if (known == NULL) {
         /* In front of an entry of a process that had the same pid before. */
         fresh->Next = bucket->First;
         bucket->First = fresh;
-        known = fresh;
-        *isNew = TRUE;
-    } else {
-        known = NULL;
+        if (told != NULL)
+            KdaRecordPush(told);
     }
     KeReleaseSpinLock(&bucket->Lock, irql);
-    if (fresh != NULL && !*isNew)
-        ExFreePoolWithTag(fresh, KDA_TAG_PROCESS);
+    if (known == NULL)
+        return fresh;
+    ExFreePoolWithTag(fresh, KDA_TAG_PROCESS);
+    if (told != NULL)
+        KdaRecordDiscard(told);
     return known;
 }
 

@@ -1,9 +1,11 @@
 /*
  * reader.c - live readers: handles of the device that read the log's lines as they are made.
  *
- * A handle becomes a reader with its first read. Each reader has a ring of bytes that only takes
- * whole lines; a line that finds no room is counted, and the count is given to that reader, as a
- * line of its own, before the next one that fits. Nobody waits for a reader.
+ * A handle becomes a reader with its first read, not when it is opened: a handle that only makes
+ * control requests takes no memory and no place. A read of no bytes is enough. Each reader has a
+ * ring of bytes that only takes whole lines; a line that finds no room is counted, and the count is
+ * given to that reader, as a line of its own, before the next one that fits. Nobody waits for a
+ * reader.
  *
  * Reads are parked in a cancel-safe queue and served in their order. The mutex protects the list of
  * readers and their rings, which are paged; the queue has its spin lock.
@@ -311,7 +313,7 @@ _IRQL_requires_max_(APC_LEVEL) static VOID KdapFree(VOID)
     KdapReaders = NULL;
 }
 
-_Use_decl_annotations_ NTSTATUS KdaReadersStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaReadersStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 

@@ -10,7 +10,7 @@
 
 static NPAGED_LOOKASIDE_LIST KdapBlocks;
 
-_Use_decl_annotations_ NTSTATUS KdaRecordStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaRecordStart(KDA_DRIVER *driver)
 {
     UNREFERENCED_PARAMETER(driver);
     ExInitializeNPagedLookasideList(&KdapBlocks, NULL, NULL, POOL_NX_ALLOCATION, KDA_BLOCK_BYTES,

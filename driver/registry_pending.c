@@ -27,7 +27,7 @@ typedef struct _KDA_PENDING_TABLE {
 
 static KDA_PENDING_TABLE *KdapTable;
 
-_Use_decl_annotations_ NTSTATUS KdaPendingStart(VOID)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaPendingStart(VOID)
 {
     KdapTable = ExAllocatePoolWithTag(NonPagedPoolNx, sizeof *KdapTable, KDA_TAG_REGISTRY);
     if (KdapTable == NULL)

@@ -1,16 +1,20 @@
 /*
  * self.c - what the log says of itself: the sensor.* records, and the log's identity.
  *
- * The account in these records is of what sensors record; sensor.* lines are not counted in it.
+ * The account in these records is of all kinds, these lines included.
  */
 #include "driver.h"
 
+#ifdef __aarch64__
+#define KDA_BUILD_TEXT "kernel driver, ARM64"
+#else
 #define KDA_BUILD_TEXT "kernel driver, x64"
+#endif
 
 /* --- identity -------------------------------------------------------------------------------- */
 
 /* A small value: its bytes are at information->Data. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
     KdapReadValue(HANDLE key, PCWSTR name, PVOID buffer, ULONG bytes)
 {
     UNICODE_STRING string;
@@ -21,7 +25,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
         ZwQueryValueKey(key, &string, KeyValuePartialInformation, buffer, bytes, &returned));
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapPreviousLog(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapPreviousLog(KDA_DRIVER *driver)
 {
     ULONG64 buffer[8];
     const KEY_VALUE_PARTIAL_INFORMATION *value = (const KEY_VALUE_PARTIAL_INFORMATION *)buffer;
@@ -41,7 +45,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapPreviousLog(KDA_DRIVER *drive
     ZwClose(key);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapHost(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapHost(KDA_DRIVER *driver)
 {
     ULONG64 buffer[(sizeof driver->HostBuffer + 16) / 8];
     const KEY_VALUE_PARTIAL_INFORMATION *value = (const KEY_VALUE_PARTIAL_INFORMATION *)buffer;
@@ -70,7 +74,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapHost(KDA_DRIVER *driver)
     ZwClose(key);
 }
 
-_Use_decl_annotations_ NTSTATUS KdaSelfIdentify(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaSelfIdentify(KDA_DRIVER *driver)
 {
     NTSTATUS status = ExUuidCreate(&driver->LogId);
 

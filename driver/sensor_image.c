@@ -105,7 +105,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     ExReleaseRundownProtection(&KdapSensor.Running);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);
@@ -113,7 +113,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
     return PsSetLoadImageNotifyRoutine(KdapNotify);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);

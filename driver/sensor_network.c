@@ -15,8 +15,8 @@
 
 #define KDA_CALLOUTS 8u
 #define KDA_BUSY_WAIT_MS 10u
-#define KDA_BUSY_TRIES 3000u
-#define KDA_SEEN_SETS 4096u /* power of two */
+#define KDA_BUSY_TRIES 3000u /* of KDA_BUSY_WAIT_MS, for all callouts together */
+#define KDA_SEEN_SETS 4096u  /* power of two */
 #define KDA_SEEN_WAYS 4u
 #define KDA_PROTOCOL_TCP 6u
 
@@ -272,6 +272,9 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static VOID
     KdapTell(KDA_KIND_NETWORK_LISTEN, &flow, metadata, KDA_INBOUND);
 }
 
+/* An attempt is told without a verdict: the decision falls after the filters of all sub-layers have
+ * been asked, ours among them, and what `out` says now may be overridden.
+ * Source: https://learn.microsoft.com/windows/win32/fwp/filter-arbitration */
 _IRQL_requires_max_(DISPATCH_LEVEL) static VOID
     KdapAuthorize(const FWPS_INCOMING_VALUES0 *values,
                   const FWPS_INCOMING_METADATA_VALUES0 *metadata, ULONG version, ULONG direction)
@@ -485,36 +488,41 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTick(VOID)
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapUnregister(UINT32 id)
+/* TRUE: none is left. */
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static BOOLEAN KdapUnregister(VOID)
 {
-    LARGE_INTEGER wait;
+    BOOLEAN none = TRUE;
 
-    wait.QuadPart = -(LONGLONG)KDA_BUSY_WAIT_MS * KDA_100NS_PER_MS;
-    for (ULONG tries = 0; tries < KDA_BUSY_TRIES; tries++) {
-        if (FwpsCalloutUnregisterById0(id) != STATUS_DEVICE_BUSY)
-            return TRUE;
-        KeDelayExecutionThread(KernelMode, FALSE, &wait);
-    }
-    return FALSE;
-}
-
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUnregisterAll(KDA_DRIVER *driver)
-{
-    BOOLEAN all = TRUE;
-
+    PAGED_CODE();
     for (ULONG i = 0; i < KDA_CALLOUTS; i++) {
-        if (KdapSensor.Ids[i] != 0 && !KdapUnregister(KdapSensor.Ids[i]))
-            all = FALSE;
+        if (KdapSensor.Ids[i] == 0)
+            continue;
+        if (FwpsCalloutUnregisterById0(KdapSensor.Ids[i]) == STATUS_DEVICE_BUSY)
+            none = FALSE;
         else
             KdapSensor.Ids[i] = 0;
     }
-    /* A callout that stays is called for ever. Its function then does nothing, but it has to be
-     * there: a reference to the driver object keeps the image in memory after the unload. */
-    if (!all)
-        ObReferenceObject(driver->DriverObject);
+    return none;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
+/* All that are busy are waited for together: the wait has one end, however many there are. */
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapUnregisterAll(KDA_DRIVER *driver)
+{
+    LARGE_INTEGER wait;
+
+    PAGED_CODE();
+    wait.QuadPart = -(LONGLONG)KDA_BUSY_WAIT_MS * KDA_100NS_PER_MS;
+    for (ULONG tries = 0; tries < KDA_BUSY_TRIES; tries++) {
+        if (KdapUnregister())
+            return;
+        KeDelayExecutionThread(KernelMode, FALSE, &wait);
+    }
+    /* A callout that stays is called for ever. Its function then does nothing, but it has to be
+     * there: a reference to the driver object keeps the image in memory after the unload. */
+    ObReferenceObject(driver->DriverObject);
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapRegisterAll(KDA_DRIVER *driver)
 {
     FWPS_CALLOUT1 callout;
     NTSTATUS status = STATUS_SUCCESS;
@@ -531,7 +539,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegisterAll(KDA_DRIVER *d
     return status;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     if (KdapSensor.Changes != NULL)
@@ -549,7 +557,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
     KdapSensor.Seen = NULL;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 

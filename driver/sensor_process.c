@@ -213,24 +213,23 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static SIZE_T KdapStringBytes(PCUNICODE_STRIN
     return string ? string->Length : 0;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
-    KdapTellCreate(PEPROCESS process, const PS_CREATE_NOTIFY_INFO *info, KDA_PROCESS *entry,
-                   BOOLEAN wholeName)
+/* Makes the record of a creation. FALSE: there is none. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+    KdapMakeCreate(KDA_RECORD *record, PEPROCESS process, const PS_CREATE_NOTIFY_INFO *info,
+                   KDA_PROCESS *entry, BOOLEAN wholeName)
 {
-    struct kda_event_builder *builder;
-    KDA_RECORD record;
+    struct kda_event_builder *builder = &record->Builder;
 
     if (!KdapWanted(KDA_KIND_PROCESS_CREATE, entry) ||
-        !KdaRecordBegin(&record, KDA_KIND_PROCESS_CREATE,
+        !KdaRecordBegin(record, KDA_KIND_PROCESS_CREATE,
                         KdaActorBytes(entry) + KDA_SID_MOST_BYTES +
                             KdapStringBytes(info->CommandLine)))
-        return;
-    builder = &record.Builder;
-    KdapDescribe(&record, process, entry, TRUE);
+        return FALSE;
+    KdapDescribe(record, process, entry, TRUE);
     if (!wholeName && entry->Image.Length != 0)
         kda_event_cut(builder, KDA_FIELD_IMAGE);
-    KdaRecordString(&record, KDA_FIELD_PROCESS_COMMAND_LINE, info->CommandLine);
-    KdapParent(&record, KdaPid(info->ParentProcessId), entry->CreateTime);
+    KdaRecordString(record, KDA_FIELD_PROCESS_COMMAND_LINE, info->CommandLine);
+    KdapParent(record, KdaPid(info->ParentProcessId), entry->CreateTime);
     kda_event_set(builder, KDA_FIELD_PROCESS_CREATOR_PID,
                   KdaPid(info->CreatingThreadId.UniqueProcess));
     kda_event_set(builder, KDA_FIELD_PROCESS_CREATOR_TID,
@@ -238,7 +237,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     kda_event_set(builder, KDA_FIELD_PROCESS_SUBSYSTEM,
                   info->Flags & KDA_NOTIFY_IS_SUBSYSTEM_PROCESS ? KDA_SUBSYSTEM_WSL
                                                                 : KDA_SUBSYSTEM_WIN32);
-    KdaRecordPush(&record);
+    return TRUE;
 }
 
 /* Command line and parent of a process that runs. The command line is in the process's own memory
@@ -266,68 +265,76 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static UNICODE_STRING *KdapAsk(HANDLE handle,
     return line;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
-    KdapTellExisting(PEPROCESS process, KDA_PROCESS *entry)
+/* Makes the record of a process that runs. FALSE: there is none. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+    KdapMakeExisting(KDA_RECORD *record, PEPROCESS process, KDA_PROCESS *entry)
 {
     ULONG parentPid = KDA_NO_PID;
     UNICODE_STRING *line = NULL;
-    KDA_RECORD record;
+    BOOLEAN made;
     HANDLE handle;
 
     if (!KdapWanted(KDA_KIND_PROCESS_EXISTING, entry))
-        return;
+        return FALSE;
     if (NT_SUCCESS(ObOpenObjectByPointer(process, OBJ_KERNEL_HANDLE, NULL,
                                          PROCESS_QUERY_INFORMATION, NULL, KernelMode, &handle))) {
         line = KdapAsk(handle, &parentPid);
         ZwClose(handle);
     }
-    if (KdaRecordBegin(&record, KDA_KIND_PROCESS_EXISTING,
-                       KdaActorBytes(entry) + KDA_SID_MOST_BYTES + KdapStringBytes(line))) {
-        KdapDescribe(&record, process, entry, FALSE);
+    made = KdaRecordBegin(record, KDA_KIND_PROCESS_EXISTING,
+                          KdaActorBytes(entry) + KDA_SID_MOST_BYTES + KdapStringBytes(line));
+    if (made) {
+        KdapDescribe(record, process, entry, FALSE);
         if (line != NULL)
-            KdaRecordString(&record, KDA_FIELD_PROCESS_COMMAND_LINE, line);
+            KdaRecordString(record, KDA_FIELD_PROCESS_COMMAND_LINE, line);
         else
-            kda_event_omit(&record.Builder, KDA_FIELD_PROCESS_COMMAND_LINE, KDA_OMIT_FAILED);
+            kda_event_omit(&record->Builder, KDA_FIELD_PROCESS_COMMAND_LINE, KDA_OMIT_FAILED);
         if (parentPid != KDA_NO_PID)
-            KdapParent(&record, parentPid, entry->CreateTime);
+            KdapParent(record, parentPid, entry->CreateTime);
         else
-            kda_event_omit(&record.Builder, KDA_FIELD_PROCESS_PARENT_PID, KDA_OMIT_FAILED);
-        KdaRecordPush(&record);
+            kda_event_omit(&record->Builder, KDA_FIELD_PROCESS_PARENT_PID, KDA_OMIT_FAILED);
     }
     if (line != NULL)
         ExFreePoolWithTag(line, KDA_TAG_SCRATCH);
+    return made;
 }
 
 /* --- coming and going ------------------------------------------------------------------------ */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static KDA_PROCESS *KdapAddByPointer(
-    PEPROCESS process, ULONG pid, PCUNICODE_STRING fallback, BOOLEAN *isNew, BOOLEAN *located)
+/* An entry that is not in the cache yet. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static KDA_PROCESS *KdapMakeByPointer(PEPROCESS process,
+                                                                         ULONG pid,
+                                                                         PCUNICODE_STRING fallback,
+                                                                         BOOLEAN *located)
 {
     PUNICODE_STRING image = NULL;
     KDA_PROCESS *entry;
 
     *located = KeGetCurrentIrql() == PASSIVE_LEVEL &&
                NT_SUCCESS(SeLocateProcessImageName(process, &image)) && image != NULL;
-    entry = KdaProcessAdd(pid, KdapStartKey(process), PsGetProcessCreateTimeQuadPart(process),
-                          *located && image->Length != 0 ? image : fallback, isNew);
+    entry = KdaProcessMake(pid, KdapStartKey(process), PsGetProcessCreateTimeQuadPart(process),
+                           *located && image->Length != 0 ? image : fallback);
     if (*located)
         ExFreePool(image);
     return entry;
 }
 
-/* A process that nobody has told yet. */
+/* A process that nobody has told yet, as far as is known here: others may be about to. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static KDA_PROCESS *KdapKnowByPointer(PEPROCESS process,
                                                                          ULONG pid,
                                                                          PCUNICODE_STRING fallback)
 {
-    BOOLEAN isNew, located;
-    KDA_PROCESS *entry = KdapAddByPointer(process, pid, fallback, &isNew, &located);
+    KDA_PROCESS *entry = KdaProcessSame(pid, PsGetProcessCreateTimeQuadPart(process));
+    KDA_RECORD record;
+    BOOLEAN located;
 
-    if (entry != NULL && isNew) {
-        InterlockedExchange(&entry->Threads, -1);
-        KdapTellExisting(process, entry);
-    }
-    return entry;
+    if (entry != NULL)
+        return entry;
+    entry = KdapMakeByPointer(process, pid, fallback, &located);
+    if (entry == NULL)
+        return NULL;
+    entry->Threads = -1;
+    return KdaProcessAdd(entry, KdapMakeExisting(&record, process, entry) ? &record : NULL);
 }
 
 _Use_decl_annotations_ KDA_PROCESS *KdaProcessKnow(ULONG pid)
@@ -346,24 +353,31 @@ _Use_decl_annotations_ KDA_PROCESS *KdaProcessKnow(ULONG pid)
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KdapCreated(PEPROCESS process, ULONG pid, const PS_CREATE_NOTIFY_INFO *info)
 {
-    BOOLEAN isNew, located;
     KDA_PROCESS *entry;
+    KDA_RECORD record;
+    BOOLEAN located;
 
     /* Another callback refused the creation: the process will not run. */
     if (!NT_SUCCESS(info->CreationStatus))
         return;
-    entry = KdapAddByPointer(process, pid, info->ImageFileName, &isNew, &located);
+    /* Told by the rundown already? */
+    entry = KdaProcessSame(pid, PsGetProcessCreateTimeQuadPart(process));
+    if (entry != NULL) {
+        KdaProcessRelease(entry);
+        return;
+    }
+    entry = KdapMakeByPointer(process, pid, info->ImageFileName, &located);
     if (entry == NULL) {
         if (KdaKindOn(KDA_KIND_PROCESS_CREATE))
             KdaMonEventQueueLose(KDA_KIND_PROCESS_CREATE, KDA_EVENT_MIN_BYTES);
         return;
     }
     /* Its first thread will not be seen: none that is seen is taken for it. */
-    if (isNew && !ReadAcquire(&KdaDriver->ThreadsWatched))
-        InterlockedExchange(&entry->Threads, -1);
-    if (isNew)
-        KdapTellCreate(process, info, entry,
-                       located || (info->Flags & KDA_NOTIFY_FILE_OPEN_NAME_AVAILABLE));
+    if (!ReadAcquire(&KdaDriver->ThreadsWatched))
+        entry->Threads = -1;
+    located = located || (info->Flags & KDA_NOTIFY_FILE_OPEN_NAME_AVAILABLE);
+    entry = KdaProcessAdd(entry,
+                          KdapMakeCreate(&record, process, info, entry, located) ? &record : NULL);
     KdaProcessRelease(entry);
 }
 
@@ -431,7 +445,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     ObDereferenceObject(process);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapReadList(PVOID *list, ULONG *bytes)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
+    KdapReadList(PVOID *list, ULONG *bytes)
 {
     ULONG size = KDA_LIST_FIRST_BYTES;
     NTSTATUS status;
@@ -455,7 +470,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapReadList(PVOID *list, ULO
     }
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRundown(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapRundown(VOID)
 {
     ULONG bytes, at = 0;
     NTSTATUS status;
@@ -486,14 +501,14 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegister(KDA_DRIVER *driv
     return PsSetCreateProcessNotifyRoutineEx(KdapNotify, remove);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     KdapRegister(driver, TRUE);
     ExWaitForRundownProtectionRelease(&KdapSensor.Running);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 

@@ -527,7 +527,7 @@ _IRQL_requires_max_(APC_LEVEL) static NTSTATUS
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     UNICODE_STRING altitude;
     NTSTATUS status;
@@ -549,7 +549,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
     return STATUS_SUCCESS;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);

@@ -177,7 +177,7 @@ _IRQL_requires_max_(APC_LEVEL) static VOID
     ExReleaseRundownProtection(&KdapSensor.Running);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
 {
     NTSTATUS status;
 
@@ -192,7 +192,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStart(KDA_DRIVER *driver)
     return status;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapStop(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     InterlockedExchange(&driver->ThreadsWatched, 0);

@@ -7,7 +7,6 @@
 
 #define KDA_VALUE_MAX_BYTES 65536u
 #define KDA_DEFAULT_DIRECTORY KDA_W("\\SystemRoot\\KDAMonitor")
-#define KDA_DEFAULT_KINDS (KdaDriverKinds & ~(1u << KDA_KIND_NETWORK_ATTEMPT))
 
 /* Numbers (REG_DWORD). */
 typedef struct _KDA_NUMBER {
@@ -43,36 +42,21 @@ static const KDA_NUMBER KdapNumbers[] = {
 };
 #undef N
 
-/* What makes the registry and image volume of a workstation bearable. */
-static const PCWSTR KdapDefaultRules[] = {
-    /* Application hives: state stores of packaged applications, rewritten all the time. */
-    KDA_W("exclude kind=registry.* key=\\REGISTRY\\A\\"),
-    /* Activity moderator: a value for each program in the foreground, each time. */
-    KDA_W("exclude kind=registry.* "
-          "key=\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\bam\\State\\"),
-    KDA_W("exclude kind=registry.* "
-          "key=\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\Tcpip\\Parameters\\Interfaces"
-          "\\ image=\\System32\\svchost.exe"),
-    /* The images that every process maps. */
-    KDA_W("exclude kind=image.load module=\\System32\\ntdll.dll"),
-    KDA_W("exclude kind=image.load module=\\System32\\kernel32.dll"),
-    KDA_W("exclude kind=image.load module=\\System32\\KernelBase.dll"),
-    KDA_W("exclude kind=image.load module=\\SysWOW64\\ntdll.dll"),
-    KDA_W("exclude kind=image.load module=\\SysWOW64\\kernel32.dll"),
-    KDA_W("exclude kind=image.load module=\\SysWOW64\\KernelBase.dll"),
-};
+#define R(text) KDA_W(text),
+static const PCWSTR KdapDefaultRules[] = {KDA_SETTINGS_DEFAULT_RULES(R)};
+#undef R
 static const PCWSTR KdapDefaultRates[] = {
     KDA_W("kind=registry.* rate=2000 burst=20000"),
     KDA_W("kind=image.load rate=1000 burst=5000"),
 };
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapSkip(KDA_TEXT *text, SIZE_T units)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapSkip(KDA_TEXT *text, SIZE_T units)
 {
     text->At += units;
     text->Count -= units;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
     KdapSetString(UNICODE_STRING *string, const KDA_TEXT *text)
 {
     string->Buffer = (PWSTR)(ULONG_PTR)text->At;
@@ -85,7 +69,8 @@ typedef struct _KDA_BLOCK {
 } KDA_BLOCK;
 
 /* Non-paged and kept until the settings are freed: rules are looked at by callbacks. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static PVOID KdapKeep(KDA_SETTINGS *settings, SIZE_T bytes)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static PVOID
+    KdapKeep(KDA_SETTINGS *settings, SIZE_T bytes)
 {
     KDA_BLOCK *block = ExAllocatePoolWithTag(NonPagedPoolNx, FIELD_OFFSET(KDA_BLOCK, Data) + bytes,
                                              KDA_TAG_SETTINGS);
@@ -98,7 +83,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static PVOID KdapKeep(KDA_SETTINGS *settings,
     return block->Data;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
     KdapReject(KDA_SETTINGS *settings, const CHAR *name, const CHAR *why)
 {
     KDA_REJECTED *rejected;
@@ -115,8 +100,10 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
 
 /* One value, in the caller's buffer of KDA_VALUE_MAX_BYTES. NULL: there is none, or it was
  * rejected. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static const KEY_VALUE_PARTIAL_INFORMATION *KdapValue(
-    KDA_SETTINGS *settings, HANDLE key, PCWSTR name, const CHAR *text, PVOID buffer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE
+    static const KEY_VALUE_PARTIAL_INFORMATION *KdapValue(KDA_SETTINGS *settings, HANDLE key,
+                                                          PCWSTR name, const CHAR *text,
+                                                          PVOID buffer)
 {
     UNICODE_STRING string;
     ULONG returned;
@@ -136,7 +123,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static const KEY_VALUE_PARTIAL_INFORMATION *K
     return NULL;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
     KdapReadNumbers(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
 {
     for (ULONG i = 0; i < ARRAYSIZE(KdapNumbers); i++) {
@@ -165,7 +152,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
 
 /* Copies the texts of a REG_MULTI_SZ or REG_SZ; FALSE if there are none. An own NUL is put behind
  * them, whatever the value ends with. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
     KdapTexts(KDA_SETTINGS *settings, HANDLE key, PCWSTR name, const CHAR *text, PVOID buffer,
               KDA_TEXT *texts, NTSTATUS *status)
 {
@@ -191,7 +178,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
     return TRUE;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapNextText(KDA_TEXT *rest, KDA_TEXT *text)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
+    KdapNextText(KDA_TEXT *rest, KDA_TEXT *text)
 {
     while (rest->Count != 0 && *rest->At == 0)
         KdapSkip(rest, 1);
@@ -203,7 +191,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapNextText(KDA_TEXT *rest, K
     return text->Count != 0;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static KDA_TEXT KdapLiteral(PCWSTR literal)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static KDA_TEXT KdapLiteral(PCWSTR literal)
 {
     KDA_TEXT text = {literal, 0};
 
@@ -212,7 +200,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static KDA_TEXT KdapLiteral(PCWSTR literal)
     return text;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
     KdapAddRule(KDA_SETTINGS *settings, const KDA_TEXT *text)
 {
     const CHAR *why = "too many";
@@ -224,7 +212,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
         KdapReject(settings, "Rules", why);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
     KdapAddRate(KDA_SETTINGS *settings, const KDA_TEXT *text)
 {
     const CHAR *why = "too many";
@@ -236,7 +224,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
         KdapReject(settings, "Rates", why);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
     KdapAddPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text)
 {
     if (settings->PrefixCount < KDA_MAX_PREFIXES && text->Count <= KDA_STRING_MAX_UNITS)
@@ -245,7 +233,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
         KdapReject(settings, "OldDataKeys", "too many");
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     KdapReadLists(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
 {
     static const struct {
@@ -281,14 +269,14 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
     return STATUS_SUCCESS;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     KdapReadTexts(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
 {
     KDA_TEXT rest, text;
     NTSTATUS status;
     ULONG kinds;
 
-    settings->Kinds = KDA_DEFAULT_KINDS;
+    settings->Kinds = KDA_SETTINGS_DEFAULT_KINDS;
     if (KdapTexts(settings, key, KDA_W("Kinds"), "Kinds", buffer, &rest, &status)) {
         ULONG all = 0;
         while (KdapNextText(&rest, &text)) {
@@ -316,8 +304,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
     return status;
 }
 
-_Use_decl_annotations_ NTSTATUS KdaSettingsOpenKey(PUNICODE_STRING path, ACCESS_MASK access,
-                                                   HANDLE *key)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaSettingsOpenKey(PUNICODE_STRING path,
+                                                                ACCESS_MASK access, HANDLE *key)
 {
     static const WCHAR tail[] = KDA_W("\\Parameters");
     OBJECT_ATTRIBUTES attributes;
@@ -341,7 +329,7 @@ _Use_decl_annotations_ NTSTATUS KdaSettingsOpenKey(PUNICODE_STRING path, ACCESS_
     return status;
 }
 
-_Use_decl_annotations_ NTSTATUS KdaSettingsStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaSettingsStart(KDA_DRIVER *driver)
 {
     KDA_SETTINGS *settings = &driver->Settings;
     HANDLE key = NULL;
@@ -378,8 +366,9 @@ Exit:
     return status;
 }
 
-_Use_decl_annotations_ VOID KdaSettingsStop(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_PAGED VOID KdaSettingsStop(KDA_DRIVER *driver)
 {
+    PAGED_CODE();
     while (driver->Settings.Blocks != NULL) {
         KDA_BLOCK *block = driver->Settings.Blocks;
         driver->Settings.Blocks = block->Next;

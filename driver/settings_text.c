@@ -3,19 +3,9 @@
  */
 #include "driver.h"
 
-#define KDA_KIND_BIT(kind) (1u << KDA_KIND_##kind)
+const ULONG KdaDriverKinds = KDA_SETTINGS_KINDS;
 
-/* Not: what only other sources have. */
-const ULONG KdaDriverKinds = KDA_KIND_BIT(PROCESS_CREATE) | KDA_KIND_BIT(PROCESS_EXIT) |
-                             KDA_KIND_BIT(PROCESS_EXISTING) | KDA_KIND_BIT(THREAD_CREATE) |
-                             KDA_KIND_BIT(THREAD_EXIT) | KDA_KIND_BIT(IMAGE_LOAD) |
-                             KDA_KIND_BIT(NETWORK_CONNECT) | KDA_KIND_BIT(NETWORK_ACCEPT) |
-                             KDA_KIND_BIT(NETWORK_ATTEMPT) | KDA_KIND_BIT(NETWORK_LISTEN) |
-                             KDA_KIND_BIT(NETWORK_EXISTING) | KDA_KIND_BIT(REGISTRY_KEY_CREATE) |
-                             KDA_KIND_BIT(REGISTRY_KEY_DELETE) | KDA_KIND_BIT(REGISTRY_KEY_RENAME) |
-                             KDA_KIND_BIT(REGISTRY_VALUE_SET) | KDA_KIND_BIT(REGISTRY_VALUE_DELETE);
-
-static BOOLEAN KdapIs(const KDA_TEXT *text, const CHAR *word)
+KDA_INITCODE static BOOLEAN KdapIs(const KDA_TEXT *text, const CHAR *word)
 {
     SIZE_T i = 0;
 
@@ -26,7 +16,7 @@ static BOOLEAN KdapIs(const KDA_TEXT *text, const CHAR *word)
     return i == text->Count && word[i] == '\0';
 }
 
-static VOID KdapSkip(KDA_TEXT *text, SIZE_T units)
+KDA_INITCODE static VOID KdapSkip(KDA_TEXT *text, SIZE_T units)
 {
     text->At += units;
     text->Count -= units;
@@ -34,7 +24,7 @@ static VOID KdapSkip(KDA_TEXT *text, SIZE_T units)
 
 /* The next word; a part in quotes may hold spaces. FALSE at the end, or (`word` NULL) for a quote
  * that does not end. */
-static BOOLEAN KdapWord(KDA_TEXT *rest, KDA_TEXT *word)
+KDA_INITCODE static BOOLEAN KdapWord(KDA_TEXT *rest, KDA_TEXT *word)
 {
     BOOLEAN quoted = FALSE;
     SIZE_T i = 0;
@@ -57,7 +47,7 @@ static BOOLEAN KdapWord(KDA_TEXT *rest, KDA_TEXT *word)
 }
 
 /* Splits `name=value` and takes the quotes off. */
-static BOOLEAN KdapSplit(const KDA_TEXT *word, const CHAR *name, KDA_TEXT *value)
+KDA_INITCODE static BOOLEAN KdapSplit(const KDA_TEXT *word, const CHAR *name, KDA_TEXT *value)
 {
     SIZE_T length = 0;
     KDA_TEXT head;
@@ -79,7 +69,7 @@ static BOOLEAN KdapSplit(const KDA_TEXT *word, const CHAR *name, KDA_TEXT *value
     return TRUE;
 }
 
-static BOOLEAN KdapNumber(const KDA_TEXT *text, ULONG most, ULONG *number)
+KDA_INITCODE static BOOLEAN KdapNumber(const KDA_TEXT *text, ULONG most, ULONG *number)
 {
     ULONGLONG value = 0;
 
@@ -97,7 +87,7 @@ static BOOLEAN KdapNumber(const KDA_TEXT *text, ULONG most, ULONG *number)
 }
 
 /* `registry.*` begins like the name up to the asterisk. */
-static BOOLEAN KdapKindMatches(const KDA_TEXT *pattern, const CHAR *name)
+KDA_INITCODE static BOOLEAN KdapKindMatches(const KDA_TEXT *pattern, const CHAR *name)
 {
     SIZE_T units = pattern->Count;
 
@@ -111,7 +101,7 @@ static BOOLEAN KdapKindMatches(const KDA_TEXT *pattern, const CHAR *name)
 }
 
 /* Names or patterns, with commas between. */
-_Use_decl_annotations_ BOOLEAN KdaParseKinds(PCWCH text, SIZE_T count, ULONG *kinds)
+_Use_decl_annotations_ KDA_INITCODE BOOLEAN KdaParseKinds(PCWCH text, SIZE_T count, ULONG *kinds)
 {
     KDA_TEXT rest = {text, count};
     ULONG all = 0;
@@ -134,13 +124,13 @@ _Use_decl_annotations_ BOOLEAN KdaParseKinds(PCWCH text, SIZE_T count, ULONG *ki
     return all != 0;
 }
 
-static VOID KdapSetString(UNICODE_STRING *string, const KDA_TEXT *text)
+KDA_INITCODE static VOID KdapSetString(UNICODE_STRING *string, const KDA_TEXT *text)
 {
     string->Buffer = (PWSTR)(ULONG_PTR)text->At;
     string->Length = string->MaximumLength = (USHORT)(text->Count * sizeof(WCHAR));
 }
 
-static BOOLEAN KdapRuleItem(const KDA_TEXT *word, KDA_RULE *rule, const CHAR **why)
+KDA_INITCODE static BOOLEAN KdapRuleItem(const KDA_TEXT *word, KDA_RULE *rule, const CHAR **why)
 {
     KDA_TEXT value;
 
@@ -166,8 +156,8 @@ static BOOLEAN KdapRuleItem(const KDA_TEXT *word, KDA_RULE *rule, const CHAR **w
     return value.Count != 0;
 }
 
-_Use_decl_annotations_ BOOLEAN KdaParseRule(PCWCH text, SIZE_T count, KDA_RULE *rule,
-                                            const CHAR **why)
+_Use_decl_annotations_ KDA_INITCODE BOOLEAN KdaParseRule(PCWCH text, SIZE_T count, KDA_RULE *rule,
+                                                         const CHAR **why)
 {
     KDA_TEXT whole = {text, count};
     KDA_TEXT rest = whole;
@@ -195,8 +185,8 @@ _Use_decl_annotations_ BOOLEAN KdaParseRule(PCWCH text, SIZE_T count, KDA_RULE *
     return word.At != NULL;
 }
 
-_Use_decl_annotations_ BOOLEAN KdaParseRate(PCWCH text, SIZE_T count, KDA_RATE *rate,
-                                            const CHAR **why)
+_Use_decl_annotations_ KDA_INITCODE BOOLEAN KdaParseRate(PCWCH text, SIZE_T count, KDA_RATE *rate,
+                                                         const CHAR **why)
 {
     KDA_TEXT whole = {text, count};
     KDA_TEXT rest = whole;

@@ -42,7 +42,8 @@ typedef struct _KDA_WRITER {
     PCHAR Batch;
     ULONG BatchBytes;
     BOOLEAN Urgent;
-    BOOLEAN Held; /* an event in the queue is begun and not finished */
+    BOOLEAN Held;  /* an event in the queue is begun and not finished */
+    BOOLEAN Ended; /* sensor.stop was told: nothing follows it, no further file either */
     ULONGLONG BatchSince;
     uint64_t BatchCounts[KDA_KIND_COUNT];
     PVOID Self;
@@ -59,6 +60,7 @@ typedef struct _KDA_WRITER {
     volatile LONG64 FileBytes;
     volatile LONG64 NextId;
     volatile LONG64 Written[KDA_KIND_COUNT];
+    volatile LONG64 Own[KDA_KIND_COUNT]; /* lines that the writer has made itself */
 } KDA_WRITER;
 
 static KDA_WRITER *KdapWriter;
@@ -129,6 +131,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     if (event == NULL)
         return;
     kda_ring_stamp(KdaMonEventQueueRing(), event);
+    InterlockedExchangeAdd64(&writer->Own[event->kind], 1);
     KdapLine(writer, event);
 }
 
@@ -176,7 +179,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAcknowledge(KDA_WRITER *write
  * id. Where it cannot be opened the old file goes on. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRotate(KDA_WRITER *writer)
 {
-    if (writer->File.Offset < (ULONGLONG)KdaDriver->Settings.FileMegabytes << 20 ||
+    if (writer->Ended || writer->File.Offset < (ULONGLONG)KdaDriver->Settings.FileMegabytes << 20 ||
         !NT_SUCCESS(KdaLogFileNext(&writer->File)))
         return;
     KdapOwnLine(writer, KdaSelfFile(writer->Self, KDA_SELF_BYTES,
@@ -258,29 +261,30 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     writer->FilteredBefore = writer->Account.Filtered;
 }
 
-/* Totals as they are when the line that is added next has been written. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAccount(KDA_WRITER *writer)
+/* Totals as they are when the line that is added next, which is of kind `next`, has been written.
+ * The writer's own lines do not go through the queue; the one with the totals counts itself. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAccount(KDA_WRITER *writer, ULONG next)
 {
     struct kda_ring *ring = KdaMonEventQueueRing();
     KDA_ACCOUNT *account = &writer->Account;
 
-    for (ULONG kind = 0; kind < KDA_KIND_COUNT; kind++) {
-        BOOLEAN own = kda_class_of(kind) == KDA_CLASS_SENSOR;
-        account->Written[kind] =
-            own ? 0 : (uint64_t)writer->Written[kind] + writer->BatchCounts[kind];
-    }
     kda_ring_accepted(ring, account->Offered);
     kda_ring_lost(ring, account->Lost);
     KdaFilterTotals(&account->Filtered);
-    for (ULONG kind = 0; kind < KDA_KIND_COUNT; kind++)
-        account->Offered[kind] += account->Lost[kind] + account->Filtered.Kinds[kind];
+    for (ULONG kind = 0; kind < KDA_KIND_COUNT; kind++) {
+        ULONG itself = kind == next ? 1u : 0u;
+        account->Written[kind] =
+            (uint64_t)writer->Written[kind] + writer->BatchCounts[kind] + itself;
+        account->Offered[kind] += account->Lost[kind] + account->Filtered.Kinds[kind] +
+                                  (uint64_t)writer->Own[kind] + itself;
+    }
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTellStatus(KDA_WRITER *writer, ULONG kind)
 {
     if (!KdapRoom(writer))
         return;
-    KdapAccount(writer);
+    KdapAccount(writer, kind);
     KdapOwnLine(writer, KdaSelfStatus(writer->Self, KDA_SELF_BYTES, kind, &writer->Account));
 }
 
@@ -364,6 +368,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFinish(KDA_WRITER *writer)
     KdapTellLosses(writer, KdaMilliseconds(), TRUE);
     KdapTellFiltered(writer, KdaMilliseconds(), TRUE);
     KdapTellStatus(writer, KDA_KIND_SENSOR_STOP);
+    writer->Ended = TRUE;
     while (!KdapPass(writer, TRUE) && ++tries < 2 * KDA_LAST_TRIES)
         KeDelayExecutionThread(KernelMode, FALSE, &wait);
     KdaLogFileFlush(&writer->File);
@@ -407,7 +412,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFree(KDA_WRITER *writer)
     ExFreePoolWithTag(writer, KDA_TAG_WRITER);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapPrepare(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapPrepare(KDA_WRITER *writer)
 {
     SIZE_T bytes = KDA_BATCH_BYTES + KDA_JSONL_MAX(KDA_EVENT_MAX_BYTES);
     ULONGLONG now = KdaMilliseconds();
@@ -430,8 +435,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapPrepare(KDA_WRITER *write
     return KdaLogFileInit(&writer->File, writer->Clock.utc);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapJoin(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapJoin(KDA_WRITER *writer)
 {
+    PAGED_CODE();
     InterlockedExchange(&writer->Stop, 1);
     KdaMonEventQueueWake();
     KeWaitForSingleObject(writer->Thread, Executive, KernelMode, FALSE, NULL);
@@ -440,7 +446,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapJoin(KDA_WRITER *writer)
 
 /* The thread is waited for through its object. Where that cannot be had at once the thread is told
  * to end, and it is had later: the driver must not go away under a running thread. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSpawn(KDA_WRITER *writer)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapSpawn(KDA_WRITER *writer)
 {
     OBJECT_ATTRIBUTES attributes;
     LARGE_INTEGER wait;
@@ -466,7 +472,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapSpawn(KDA_WRITER *writer)
     return first;
 }
 
-_Use_decl_annotations_ NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
 {
     KDA_WRITER *writer;
     NTSTATUS status;
@@ -489,7 +495,7 @@ _Use_decl_annotations_ NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
     return status;
 }
 
-_Use_decl_annotations_ VOID KdaWriterStop(KDA_DRIVER *driver)
+_Use_decl_annotations_ KDA_PAGED VOID KdaWriterStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);
@@ -539,13 +545,12 @@ _Use_decl_annotations_ VOID KdaWriterStatus(struct kda_control_status *status)
     status->writing = NT_SUCCESS(status->write_status) && ReadAcquire(&writer->FileNumber) != 0;
     status->readers = KdaReadersOpen();
     status->file_number = (uint32_t)ReadAcquire(&writer->FileNumber);
-    for (ULONG kind = 0; kind < KDA_KIND_COUNT; kind++) {
-        if (kda_class_of(kind) != KDA_CLASS_SENSOR)
-            status->written[kind] = (uint64_t)ReadAcquire64(&writer->Written[kind]);
-    }
+    for (ULONG kind = 0; kind < KDA_KIND_COUNT; kind++)
+        status->written[kind] = (uint64_t)ReadAcquire64(&writer->Written[kind]);
     kda_ring_accepted(ring, counts);
     kda_ring_lost(ring, status->lost);
     KdaFilterKinds(status->filtered);
     for (ULONG kind = 0; kind < KDA_KIND_COUNT; kind++)
-        status->offered[kind] = counts[kind] + status->lost[kind] + status->filtered[kind];
+        status->offered[kind] = counts[kind] + status->lost[kind] + status->filtered[kind] +
+                                (uint64_t)ReadAcquire64(&writer->Own[kind]);
 }

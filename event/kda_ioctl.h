@@ -4,9 +4,11 @@
  * All requests are METHOD_BUFFERED. Every buffer begins with struct kda_control; a request whose
  * version or size is not exactly what its code says is refused, so that a field never has two
  * meanings. Only SYSTEM and Administrators can open the device. The log itself is read with
- * ordinary reads on the same handle: JSON lines, the same bytes as in the file, from the moment of
- * opening; a reader that is too slow finds `sensor.loss` lines with scope `reader` that count what
- * it missed.
+ * ordinary reads on the same handle: JSON lines, the same bytes as in the file, from the handle's
+ * first read on. Opening alone does not begin it: a handle that only makes requests costs no buffer
+ * and no place among the readers. A read of no bytes begins it and returns at once; every line that
+ * is made after that comes. A reader that is too slow finds `sensor.loss` lines with scope `reader`
+ * that count what it missed.
  */
 #ifndef KDA_IOCTL_H
 #define KDA_IOCTL_H

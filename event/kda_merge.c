@@ -81,48 +81,84 @@ static uint32_t home_of(const struct kda_ring *ring, const struct kda_event *eve
     return event->cpu & ring->shard_mask;
 }
 
-/* True if `other`, at position `pos`, was reserved before `event`, at `at`, and both are of one
- * home, one of them spilled. */
-static _Bool came_before(const struct kda_ring *ring, uint64_t pos, const struct kda_event *other,
-                         uint64_t at, const struct kda_event *event)
+enum meeting {
+    MEET_NOTHING, /* says nothing about this event: look on */
+    MEET_OLDER,   /* was reserved before it */
+    MEET_YOUNGER  /* neither this record nor one behind it was reserved before it */
+};
+
+/* A spilled event looks for records of its home that were there before it was refused. */
+static enum meeting meet_own(const struct kda_event *event, const struct kda_event *other,
+                             uint64_t pos)
 {
-    if (home_of(ring, other) != home_of(ring, event))
-        return 0;
-    if (event->flags & KDA_EVENT_SPILLED)
-        return !(other->flags & KDA_EVENT_SPILLED) && ring_before_refused(pos, event->id);
-    return (other->flags & KDA_EVENT_SPILLED) && ring_after_reserved(at, other->id);
+    if (other->flags & KDA_EVENT_SPILLED)
+        return MEET_NOTHING;
+    return ring_before_refused(pos, event->id) ? MEET_OLDER : MEET_YOUNGER;
+}
+
+/* An event of its own shard, at `at`, looks for spilled ones that were reserved before it. Of those
+ * behind a spilled one each was reserved after that was refused, so where the refusal came later
+ * than `at` none of them is older. */
+static enum meeting meet_spilled(struct ring_look *look, uint64_t at, const struct kda_event *other)
+{
+    if (ring_after_reserved(at, other->id))
+        return MEET_OLDER;
+    if (ring_before_refused(at, other->id))
+        return MEET_YOUNGER;
+    if (!look->passed || (int32_t)((uint32_t)other->id - look->least) < 0)
+        look->least = (uint32_t)other->id;
+    look->passed = 1;
+    return MEET_NOTHING;
+}
+
+/* What was looked through for an earlier event need not be looked through again: it holds nothing,
+ * or only spilled records that were reserved after `at`. Without this a clock that stands still
+ * makes every event look through all of the other shard. */
+static void resume(struct ring_look *look, const struct ring_front *theirs, uint64_t at)
+{
+    if (before(look->seen, theirs->pos) || (look->passed && ring_after_reserved(at, look->least))) {
+        look->seen = theirs->pos;
+        look->passed = 0;
+    }
 }
 
 /* True if no record of the same home and time waits in the other shard it can be in. False also
  * where that cannot be known because one is busy there. */
-static _Bool may_go_first(const struct kda_ring *ring, uint32_t s)
+static _Bool may_go_first(struct kda_ring *ring, uint32_t s)
 {
-    const struct ring_front *mine = &ring->merge.front[s];
+    struct ring_front *mine = &ring->merge.front[s];
     const struct kda_event *event = ring_event(ring, &ring->shards[s], mine->pos);
     _Bool spilled = (event->flags & KDA_EVENT_SPILLED) != 0;
     uint32_t other = spilled ? home_of(ring, event) : (s + 1) & ring->shard_mask;
     const struct ring_front *theirs = &ring->merge.front[other];
-    if (other == s || theirs->state != FRONT_READY)
+    if (other == s || theirs->state != FRONT_READY || theirs->time > mine->time)
         return 1;
-    uint64_t pos = theirs->pos;
-    while (before(pos, theirs->lim2)) {
-        uint32_t state = kda_load32_acquire(ring_word(ring, &ring->shards[other], pos));
+    struct ring_look *look = spilled ? &mine->own : &mine->spilled;
+    resume(look, theirs, mine->pos);
+    while (before(look->seen, theirs->lim2)) {
+        uint32_t state = kda_load32_acquire(ring_word(ring, &ring->shards[other], look->seen));
+        KDA_RACE_POINT();
         if (!(state & RING_COMMITTED))
-            return 0;
+            return spilled && !ring_before_refused(look->seen, event->id);
         if (!(state & RING_PAD)) {
-            const struct kda_event *next = ring_event(ring, &ring->shards[other], pos);
+            const struct kda_event *next = ring_event(ring, &ring->shards[other], look->seen);
             if (next->time > mine->time)
                 return 1;
-            if (came_before(ring, pos, next, mine->pos, event))
-                return 0;
+            enum meeting meeting = MEET_NOTHING;
+            if (spilled)
+                meeting = meet_own(event, next, look->seen);
+            else if ((next->flags & KDA_EVENT_SPILLED) && home_of(ring, next) == s)
+                meeting = meet_spilled(look, mine->pos, next);
+            if (meeting != MEET_NOTHING)
+                return meeting == MEET_YOUNGER;
         }
-        pos += state & RING_LENGTH;
+        look->seen += state & RING_LENGTH;
     }
     return 1;
 }
 
 /* NOBODY: not to be known before a busy record is finished. */
-static uint32_t first_of_equals(const struct kda_ring *ring, uint32_t best)
+static uint32_t first_of_equals(struct kda_ring *ring, uint32_t best)
 {
     uint64_t time = ring->merge.front[best].time;
     for (uint32_t s = best; s <= ring->shard_mask; s++) {

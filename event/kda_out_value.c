@@ -318,8 +318,16 @@ static _Bool put_texts(struct kda_out *o, const uint8_t *at, size_t bytes)
     return 1;
 }
 
+/* Many readers keep JSON numbers as doubles: from here on two values share one, and a value that
+ * was written as a number might come back as its neighbour. */
+#define NUMBER_LIMIT ((uint64_t)1 << 53)
+
 static void put_number(struct kda_out *o, uint64_t value)
 {
+    if (value >= NUMBER_LIMIT) {
+        kda_out_scalar(o, KDA_TYPE_HEX, value);
+        return;
+    }
     kda_out_need(o, KDA_DECIMAL_BYTES);
     kda_out_decimal(o, value);
 }

@@ -5,6 +5,9 @@
 #include "kda_ring_int.h"
 
 #define POSITION_UNIT 8u
+/* At least this, or a quarter of a smaller shard, is kept for processes: some ten starts and ends,
+ * as many as a busy machine makes while the writer is away once. */
+#define KEPT_BYTES 8192u
 
 static _Bool power_of_two(uint64_t value)
 {
@@ -25,6 +28,16 @@ size_t kda_ring_bytes(const struct kda_ring_config *config)
     return control_bytes(config) + (size_t)config->shards * config->shard_bytes;
 }
 
+/* Of a small shard the last twentieth holds not even one process start: there more is kept. */
+static uint64_t class_limit(uint64_t shard_bytes, unsigned class_)
+{
+    uint64_t limit = shard_bytes * kda_class_percent[class_] / 100;
+    uint64_t keep = shard_bytes / 4 < KEPT_BYTES ? shard_bytes / 4 : KEPT_BYTES;
+    if (kda_class_percent[class_] < 100 && limit > shard_bytes - keep)
+        limit = shard_bytes - keep;
+    return limit;
+}
+
 struct kda_ring *kda_ring_init(void *memory, size_t bytes, const struct kda_ring_config *config)
 {
     size_t need = kda_ring_bytes(config);
@@ -41,13 +54,14 @@ struct kda_ring *kda_ring_init(void *memory, size_t bytes, const struct kda_ring
     ring->urgent_classes = config->urgent_classes;
     ring->ops = config->ops;
     for (unsigned c = 0; c < KDA_CLASS_COUNT; c++)
-        ring->limit[c] = (uint64_t)config->shard_bytes * kda_class_percent[c] / 100;
+        ring->limit[c] = class_limit(config->shard_bytes, c);
     uint64_t first = config->first_position & ~(uint64_t)(POSITION_UNIT - 1);
     for (unsigned s = 0; s < config->shards; s++) {
         struct ring_shard *shard = &ring->shards[s];
         shard->head = shard->tail_cached = shard->tail = first;
         ring->merge.front[s].pos = ring->merge.front[s].published = first;
         ring->merge.front[s].lim = ring->merge.front[s].lim2 = first;
+        ring->merge.front[s].own.seen = ring->merge.front[s].spilled.seen = first;
     }
     ring->merge.stall_ticks = config->stall_ticks;
     return ring;
@@ -166,12 +180,30 @@ static void commit(const struct kda_ring *ring, struct ring_shard *shard, uint64
     kda_store32_release(&to->size, RING_COMMITTED | bytes);
 }
 
-static unsigned queued(struct kda_ring *ring, enum kda_class class_, uint64_t used)
+/* True if up to `end` a quarter waits to be read. The tail that reserve went by is as old as the
+ * last time the shard was nearly full: by that alone every push of three quarters of a lap would
+ * wake. */
+static _Bool filled(const struct kda_ring *ring, struct ring_shard *shard, uint64_t end)
 {
-    if (KDA_LIKELY(used < ring->watermark && !(ring->urgent_classes >> class_ & 1)))
+    uint64_t tail = kda_load64_acquire(&shard->tail);
+    KDA_RACE_POINT();
+    kda_store64_release(&shard->tail_cached, tail);
+    KDA_RACE_POINT();
+    /* More than the shard: read already, the tail is behind `end`. */
+    return end - tail >= ring->watermark && end - tail <= ring->size;
+}
+
+static unsigned queued(struct kda_ring *ring, struct ring_shard *shard, enum kda_class class_,
+                       uint64_t end, uint64_t used)
+{
+    _Bool urgent = (ring->urgent_classes >> class_ & 1) != 0;
+    if (KDA_LIKELY(used < ring->watermark && !urgent) || kda_load64_ordered(&ring->sleeping) == 0)
+        return KDA_PUSH_QUEUED;
+    KDA_RACE_POINT();
+    if (!urgent && !filled(ring, shard, end))
         return KDA_PUSH_QUEUED;
     /* The swap makes one producer of many the one that wakes. */
-    if (kda_load64_ordered(&ring->sleeping) == 0 || kda_swap64_ordered(&ring->sleeping, 0) == 0)
+    if (kda_swap64_ordered(&ring->sleeping, 0) == 0)
         return KDA_PUSH_QUEUED;
     return KDA_PUSH_QUEUED | KDA_PUSH_WAKE;
 }
@@ -209,5 +241,5 @@ unsigned kda_ring_push(struct kda_ring *ring, const struct kda_event *event)
         }
     }
     commit(ring, shard, position, event, &stamp);
-    return queued(ring, class_, used);
+    return queued(ring, shard, class_, position + event->size, used);
 }

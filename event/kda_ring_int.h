@@ -42,6 +42,13 @@ enum front_state {
     FRONT_BUSY   /* reserved, not committed */
 };
 
+/* How far another shard was looked through for records older than the front of this one. */
+struct ring_look {
+    uint64_t seen;  /* up to here, from the front of that shard on */
+    uint32_t least; /* smallest head, as in ring_window, of the spilled records passed on the way */
+    _Bool passed;   /* there were some */
+};
+
 /* The consumer's view of one shard. */
 struct ring_front {
     uint64_t pos;  /* of the next record */
@@ -52,6 +59,8 @@ struct ring_front {
     uint64_t busy_since; /* FRONT_BUSY: when it was first seen so */
     uint32_t bytes;
     uint8_t state;
+    struct ring_look own;     /* for spilled fronts: their home was looked through for its own */
+    struct ring_look spilled; /* for others: the next shard was looked through for spilled ones */
 };
 
 struct ring_merge {

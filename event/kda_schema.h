@@ -46,7 +46,9 @@
     K(PROCESS_CREATE, 1, "process.create", PROCESS, PROCESS, "a process was created")              \
     K(PROCESS_EXIT, 2, "process.exit", PROCESS, PROCESS_EXIT, "a process ended")                   \
     K(PROCESS_EXISTING, 3, "process.existing", PROCESS, PROCESS,                                   \
-      "a process alive when the sensor started; before the first live event of it")                \
+      "a process alive when the sensor started; before the first live event of it (etl: named by " \
+      "a "                                                                                         \
+      "rundown)")                                                                                  \
     K(THREAD_CREATE, 4, "thread.create", IMAGE, THREAD, "a thread was created")                    \
     K(THREAD_EXIT, 5, "thread.exit", IMAGE, THREAD_EXIT, "a thread ended")                         \
     K(IMAGE_LOAD, 6, "image.load", IMAGE, IMAGE, "an image or driver was mapped")                  \
@@ -54,7 +56,9 @@
     K(NETWORK_CONNECT, 8, "network.connect", NETWORK, NETWORK, "an outbound flow was established") \
     K(NETWORK_ACCEPT, 9, "network.accept", NETWORK, NETWORK, "an inbound flow was established")    \
     K(NETWORK_ATTEMPT, 10, "network.attempt", NETWORK, NETWORK,                                    \
-      "a flow was asked for, authorized or blocked; off by default")                               \
+      "a flow was asked for; authorized or blocked, not known here, because that is decided when " \
+      "all filters have been asked; one that is established is told as connect or accept, too; "   \
+      "off by default")                                                                            \
     K(NETWORK_LISTEN, 11, "network.listen", NETWORK, NETWORK, "a socket began to listen")          \
     K(NETWORK_EXISTING, 12, "network.existing", NETWORK, NETWORK,                                  \
       "a flow that was open when the sensor started")                                              \
@@ -95,7 +99,8 @@
     T(DIRECTION, 0, "`outbound`, `inbound`")                                                       \
     T(DISPOSITION, 0, "`created`, `opened`")                                                       \
     T(VALUE_TYPE, 0, "name of the type (`REG_SZ`)")                                                \
-    T(LOSS_REASON, 0, "`ring_full`, `disk_full`, `too_big`, `buffer_lost`, `no_memory`")           \
+    T(LOSS_REASON, 0,                                                                              \
+      "`ring_full`, `disk_full`, `too_big`, `buffer_lost`, `no_memory`, `damaged`")                \
     T(SCOPE, 0, "`reader` where the loss is of one live reader only")                              \
     T(STRING, 1, "text")                                                                           \
     T(UTF8, 1, "text")                                                                             \
@@ -103,7 +108,10 @@
     T(SID, 1, "`S-1-…`")                                                                           \
     T(IP, 1, "IPv4 or IPv6 address")                                                               \
     T(GUID, 1, "`{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}`")                                         \
-    T(DATA, 1, "registry data: text, number, array of texts for REG_MULTI_SZ, else hex digits")    \
+    T(DATA, 1,                                                                                     \
+      "registry data: text, number (`\"0x…\"` from 2^53 on), array of texts for REG_MULTI_SZ, "  \
+      "else "                                                                                      \
+      "hex digits")                                                                                \
     T(COUNTS, 1, "object: kind to count")                                                          \
     T(OBJECT, 1, "object")                                                                         \
     T(ARRAY, 1, "array (inside objects only)")                                                     \
@@ -185,7 +193,8 @@
     N(2, "disk_full")                                                                              \
     N(3, "too_big")                                                                                \
     N(4, "buffer_lost")                                                                            \
-    N(5, "no_memory")
+    N(5, "no_memory")                                                                              \
+    N(6, "damaged")
 #define KDA_SCOPE_NAMES(N) N(1, "reader")
 
 enum kda_direction { KDA_OUTBOUND = 0, KDA_INBOUND = 1 };
@@ -198,7 +207,8 @@ enum kda_loss_reason {
     KDA_LOSS_TOO_BIG = 3,
     KDA_LOSS_BUFFER_LOST = 4,
     KDA_LOSS_NO_MEMORY = 5,
-    KDA_LOSS_REASONS = 6 /* one more than the last: the size of a table indexed by reason */
+    KDA_LOSS_DAMAGED = 6,
+    KDA_LOSS_REASONS = 7 /* one more than the last: the size of a table indexed by reason */
 };
 
 /* --- fields of each shape -------------------------------------------------------------------- */
@@ -208,6 +218,11 @@ enum kda_loss_reason {
 #define KDA_COMMON_FIELDS(F, SHAPE)                                                                \
     F(SHAPE, PROCESS_KEY, process_key, HEX, "process start key of `pid`")                          \
     F(SHAPE, IMAGE, image, STRING, "image path of `pid`, NT form")
+
+/* What a trace record says beyond the fields of its kind (etl, memory), last in their shapes. */
+#define KDA_TRACE_FIELDS(F, SHAPE)                                                                 \
+    F(SHAPE, FIELDS, fields, OBJECT, "etl, memory: further fields of the trace record")            \
+    F(SHAPE, EXTENDED, extended, OBJECT, "etl, memory: extended items (stack, SID, …)")
 
 #define KDA_PROCESS_FIELDS(F, SHAPE)                                                               \
     F(SHAPE, COMMAND_LINE, command_line, STRING, "command line")                                   \
@@ -222,12 +237,14 @@ enum kda_loss_reason {
     F(SHAPE, PROTECTION, protection, PROTECTION, "protected process: kind and signer")             \
     F(SHAPE, SIGNATURE_LEVEL, signature_level, SIGNATURE_LEVEL, "signing level of the image")      \
     F(SHAPE, CREATE_TIME, create_time, TIME, "creation as the system keeps it")                    \
-    F(SHAPE, SUBSYSTEM, subsystem, SUBSYSTEM, "what kind of process it is")
+    F(SHAPE, SUBSYSTEM, subsystem, SUBSYSTEM, "what kind of process it is")                        \
+    KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_PROCESS_EXIT_FIELDS(F, SHAPE)                                                          \
     F(SHAPE, EXIT_CODE, exit_code, NUMBER, "exit status, 32 bits without sign")                    \
     F(SHAPE, CREATE_TIME, create_time, TIME, "creation as the system keeps it")                    \
-    F(SHAPE, EXIT_TIME, exit_time, TIME, "end as the system keeps it")
+    F(SHAPE, EXIT_TIME, exit_time, TIME, "end as the system keeps it")                             \
+    KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_THREAD_FIELDS(F, SHAPE)                                                                \
     F(SHAPE, NEW_TID, new_tid, NUMBER, "the new thread")                                           \
@@ -235,10 +252,12 @@ enum kda_loss_reason {
     F(SHAPE, TARGET_KEY, target_key, HEX, "process start key of `target_pid`")                     \
     F(SHAPE, START_ADDRESS, start_address, HEX, "start address")                                   \
     F(SHAPE, START_MODULE, start_module, STRING, "image that holds the start address")             \
-    F(SHAPE, REMOTE, remote, BOOL, "made by another process, and not the first of its process")
+    F(SHAPE, REMOTE, remote, BOOL, "made by another process, and not the first of its process")    \
+    KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_THREAD_EXIT_FIELDS(F, SHAPE)                                                           \
-    F(SHAPE, EXIT_CODE, exit_code, NUMBER, "exit status, 32 bits without sign")
+    F(SHAPE, EXIT_CODE, exit_code, NUMBER, "exit status, 32 bits without sign")                    \
+    KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_IMAGE_FIELDS(F, SHAPE)                                                                 \
     F(SHAPE, TARGET_PID, target_pid, NUMBER, "process the image was mapped into")                  \
@@ -250,7 +269,8 @@ enum kda_loss_reason {
       "what the kernel knew at that moment, often `unchecked`")                                    \
     F(SHAPE, SIGNATURE_TYPE, signature_type, SIGNATURE_TYPE,                                       \
       "what the kernel knew at that moment, often `none`")                                         \
-    F(SHAPE, MAPPED_PARTIALLY, mapped_partially, BOOL, "not the whole image was mapped")
+    F(SHAPE, MAPPED_PARTIALLY, mapped_partially, BOOL, "not the whole image was mapped")           \
+    KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_NETWORK_FIELDS(F, SHAPE)                                                               \
     F(SHAPE, PROTOCOL, protocol, NUMBER, "IP protocol")                                            \
@@ -260,13 +280,16 @@ enum kda_loss_reason {
     F(SHAPE, LOCAL_PORT, local_port, NUMBER, "local port, or ICMP type")                           \
     F(SHAPE, REMOTE_IP, remote_ip, IP, "remote address")                                           \
     F(SHAPE, REMOTE_PORT, remote_port, NUMBER, "remote port, or ICMP code")                        \
-    F(SHAPE, DIRECTION, direction, DIRECTION, "who began")
+    F(SHAPE, DIRECTION, direction, DIRECTION, "who began")                                         \
+    KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_KEY_FIELDS(F, SHAPE)                                                                   \
     F(SHAPE, KEY, key, STRING, "path of the key, NT form")                                         \
     F(SHAPE, NEW_NAME, new_name, STRING, "new name (rename)")                                      \
     F(SHAPE, DISPOSITION, disposition, DISPOSITION, "the key is new, or was there (create)")       \
-    F(SHAPE, STATUS, status, STATUS, "result; left out when no post call was seen")
+    F(SHAPE, STATUS, status, STATUS,                                                               \
+      "result; left out when no post call was seen, which is told 10 s late or at the stop")       \
+    KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_VALUE_FIELDS(F, SHAPE)                                                                 \
     F(SHAPE, KEY, key, STRING, "path of the key, NT form")                                         \
@@ -277,7 +300,9 @@ enum kda_loss_reason {
     F(SHAPE, OLD_TYPE, old_type, VALUE_TYPE, "type of `old_data`")                                 \
     F(SHAPE, OLD_DATA, old_data, DATA, "data before; configured keys only, best effort")           \
     F(SHAPE, OLD_SIZE, old_size, NUMBER, "bytes of the whole old data")                            \
-    F(SHAPE, STATUS, status, STATUS, "result; left out when no post call was seen")
+    F(SHAPE, STATUS, status, STATUS,                                                               \
+      "result; left out when no post call was seen, which is told 10 s late or at the stop")       \
+    KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_ETW_FIELDS(F, SHAPE)                                                                   \
     F(SHAPE, PROVIDER, provider, GUID, "provider")                                                 \
@@ -287,8 +312,13 @@ enum kda_loss_reason {
     F(SHAPE, OPCODE, opcode, NUMBER, "opcode")                                                     \
     F(SHAPE, LEVEL, level, NUMBER, "level")                                                        \
     F(SHAPE, KEYWORD, keyword, HEX, "keywords")                                                    \
+    F(SHAPE, TASK, task, NUMBER, "task; left out when 0")                                          \
+    F(SHAPE, CHANNEL, channel, NUMBER, "channel; left out when 0")                                 \
     F(SHAPE, EVENT_NAME, event_name, UTF8, "name of the event")                                    \
-    F(SHAPE, FIELDS, fields, OBJECT, "decoded fields")                                             \
+    F(SHAPE, ACTIVITY, activity, GUID, "activity it belongs to")                                   \
+    F(SHAPE, RELATED_ACTIVITY, related_activity, GUID, "activity it leads to or from")             \
+    F(SHAPE, FIELDS, fields, OBJECT, "decoded fields, by the names of the event's description")    \
+    F(SHAPE, EXTENDED, extended, OBJECT, "extended items (stack, SID, …)")                         \
     F(SHAPE, PAYLOAD, payload, BINARY, "payload where it was not decoded")                         \
     F(SHAPE, WHY, why, UTF8, "why it was not decoded")
 
@@ -311,7 +341,12 @@ enum kda_loss_reason {
     F(SHAPE, FIRST_TIME, first_time, COUNTER, "time of the first")                                 \
     F(SHAPE, LAST_TIME, last_time, COUNTER, "time of the last")                                    \
     F(SHAPE, REASON, reason, LOSS_REASON, "why")                                                   \
-    F(SHAPE, SCOPE, scope, SCOPE, "`reader`: lost by one live reader, not by the log; has no id")
+    F(SHAPE, SCOPE, scope, SCOPE, "`reader`: lost by one live reader, not by the log; has no id")  \
+    F(SHAPE, LOST_EVENTS, lost_events, NUMBER, "etl: events whose kind is not known")              \
+    F(SHAPE, LOST_BUFFERS, lost_buffers, NUMBER, "etl: trace buffers")                             \
+    F(SHAPE, FILE, file, UTF8, "etl: name of the file")                                            \
+    F(SHAPE, OFFSET, offset, HEX, "etl, memory: where the bytes that were skipped stand")          \
+    F(SHAPE, WHY, why, UTF8, "etl, memory: what is wrong with them")
 
 #define KDA_FILTERED_FIELDS(F, SHAPE)                                                              \
     F(SHAPE, FILTERED, filtered, COUNTS, "events of each kind taken since the last such line")     \

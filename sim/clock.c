@@ -15,12 +15,14 @@ static struct {
     _Atomic uint64_t units; /* manual: the clock; host: what it is ahead of the host's */
     _Atomic int64_t correction;
     struct timespec boot;
+    _Atomic bool delays_pass;
 } clock_state;
 
 void sim_clock_boot(void)
 {
     atomic_store(&clock_state.units, 0);
     atomic_store(&clock_state.correction, 0);
+    atomic_store(&clock_state.delays_pass, false);
     clock_gettime(CLOCK_MONOTONIC, &clock_state.boot);
 }
 
@@ -73,6 +75,19 @@ void sim_clock_advance(uint64_t units)
 {
     atomic_fetch_add(&clock_state.units, units);
     sim_ke_clock_moved(sim_now());
+}
+
+void sim_clock_delays(bool pass)
+{
+    atomic_store(&clock_state.delays_pass, pass);
+}
+
+bool sim_clock_passes(const LARGE_INTEGER *interval)
+{
+    if (interval->QuadPart >= 0 || !atomic_load(&clock_state.delays_pass))
+        return false;
+    sim_clock_advance((uint64_t)-interval->QuadPart);
+    return true;
 }
 
 void sim_clock_set(uint64_t utc)

@@ -197,6 +197,8 @@ void sim_cm_set(struct sim_node *node, struct sim_str name, uint32_t type, const
 {
     struct sim_value **at;
 
+    if (!node)
+        return; /* a path without a name in it is no key */
     pthread_rwlock_wrlock(&store_lock);
     at = value_find(node, name);
     if (!*at) {

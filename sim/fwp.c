@@ -426,16 +426,24 @@ NTSTATUS FwpmTransactionBegin0(HANDLE engine, UINT32 flags)
     return STATUS_SUCCESS;
 }
 
+/* The session; the status says whether its transaction can be ended. */
+static struct session *transaction_of(const char *ddi, HANDLE engine, NTSTATUS *status)
+{
+    struct session *s = session_of(ddi, engine, status);
+
+    sim_ddi(ddi, PASSIVE_LEVEL);
+    if (NT_SUCCESS(*status) && !s->in_transaction)
+        *status = FWP_NO_TXN_IN_PROGRESS;
+    return s;
+}
+
 NTSTATUS FwpmTransactionCommit0(HANDLE engine)
 {
     NTSTATUS status;
-    struct session *s = session_of(__func__, engine, &status);
+    struct session *s = transaction_of(__func__, engine, &status);
 
-    SIM_DDI(PASSIVE_LEVEL);
     if (!NT_SUCCESS(status))
         return status;
-    if (!s->in_transaction)
-        return FWP_NO_TXN_IN_PROGRESS;
     if (SIM_FAULT())
         return STATUS_INSUFFICIENT_RESOURCES;
     for (;;) {
@@ -458,13 +466,10 @@ NTSTATUS FwpmTransactionCommit0(HANDLE engine)
 NTSTATUS FwpmTransactionAbort0(HANDLE engine)
 {
     NTSTATUS status;
-    struct session *s = session_of(__func__, engine, &status);
+    struct session *s = transaction_of(__func__, engine, &status);
 
-    SIM_DDI(PASSIVE_LEVEL);
     if (!NT_SUCCESS(status))
         return status;
-    if (!s->in_transaction)
-        return FWP_NO_TXN_IN_PROGRESS;
     remove_objects(s, false);
     s->in_transaction = false;
     return STATUS_SUCCESS;

@@ -363,6 +363,8 @@ NTSTATUS KeDelayExecutionThread(KPROCESSOR_MODE mode, BOOLEAN alertable, PLARGE_
 
     SIM_DDI(APC_LEVEL);
     SIM_CHECK(mode == KernelMode && !alertable, "the stack could go, or the wait end early");
+    if (sim_clock_passes(interval))
+        return STATUS_SUCCESS;
     sim_dispatcher_lock();
     timeout_begin(&t, interval);
     while (timeout_wait(__func__, &t))

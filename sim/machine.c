@@ -12,6 +12,12 @@ struct sim_machine sim;
 static _Thread_local struct sim_ctx context;
 static _Atomic uint64_t boots;
 static _Atomic uint32_t next_cpu;
+static struct {
+    _Atomic(const char *) ddi; /* NULL: nobody */
+    _Atomic uint32_t calls;    /* until it is the one */
+    void (*routine)(void *context);
+    void *context;
+} meanwhile;
 
 /* --- bug checks ------------------------------------------------------------------------------ */
 
@@ -39,6 +45,20 @@ void sim_ddi(const char *ddi, unsigned irql)
         sim_bugcheck(ddi, "called while no driver is loaded");
     if (self->irql > irql)
         sim_bugcheck(ddi, "called at IRQL %u, at most %u is allowed", self->irql, irql);
+    const char *wanted = atomic_load(&meanwhile.ddi);
+    if (wanted && strcmp(wanted, ddi) == 0 && atomic_fetch_sub(&meanwhile.calls, 1) == 1) {
+        atomic_store(&meanwhile.ddi, NULL);
+        meanwhile.routine(meanwhile.context);
+    }
+}
+
+void sim_meanwhile(const char *ddi, uint32_t n, void (*routine)(void *context), void *argument)
+{
+    atomic_store(&meanwhile.ddi, NULL);
+    meanwhile.routine = routine;
+    atomic_store(&meanwhile.calls, n);
+    meanwhile.context = argument;
+    atomic_store(&meanwhile.ddi, ddi);
 }
 
 void *sim_alloc(size_t bytes)

@@ -215,6 +215,8 @@ void sim_fwp_end(void);
 /* Units of 100 ns since boot, monotonic: what the counter counts and what waits use. */
 uint64_t sim_now(void);
 uint64_t sim_counter_of(uint64_t units);
+/* TRUE: sim_clock_delays is on and the clock has passed the (relative) interval. */
+bool sim_clock_passes(const LARGE_INTEGER *interval);
 /* Real time that a timeout of so many units may take at most. */
 void sim_real_deadline(struct timespec *deadline, uint64_t units);
 bool sim_real_passed(const struct timespec *deadline);

@@ -1,6 +1,7 @@
 /*
  * main.c - kda-sim: real recordings, storms and scripts through the driver's own code.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,9 @@ static bool number_of(const char *text, uint64_t most, uint64_t *ret)
     char *end;
     if (text[0] < '0' || text[0] > '9')
         return false;
+    errno = 0;
     *ret = strtoull(text, &end, 0);
-    return *end == '\0' && *ret >= 1 && *ret <= most;
+    return *end == '\0' && errno == 0 && *ret >= 1 && *ret <= most;
 }
 
 static bool set_speed(struct run_options *options, const char *text)
@@ -70,6 +72,7 @@ static bool take_option(struct run_options *options, const char *name, const cha
     uint64_t number;
     if (strcmp(name, "-o") == 0) {
         options->output = value;
+        return value[0] != '\0';
     } else if (strcmp(name, "--host") == 0) {
         options->host = value;
     } else if (strcmp(name, "--speed") == 0) {
@@ -130,7 +133,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         put_help(stdout);
-        return RUN_DONE;
+        return fflush(stdout) == 0 ? RUN_DONE : RUN_INTERNAL;
     }
     struct run_options options = {.threads = 4, .events = 100000};
     options.files = calloc((size_t)argc + 1, sizeof(*options.files));
@@ -138,5 +141,9 @@ int main(int argc, char **argv)
         return RUN_INTERNAL;
     int code = run(argc, argv, &options);
     free(options.files);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == RUN_DONE) {
+        (void)fputs("kda-sim: cannot write to standard output\n", stderr);
+        code = RUN_INTERNAL;
+    }
     return code;
 }

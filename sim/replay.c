@@ -6,6 +6,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #define SYSMON "Microsoft-Windows-Sysmon"
 #define READ_BYTES ((size_t)256 << 10)
 #define PID_MAX 0xFFFFFFFCu
+#define BY_PID_MAX ((size_t)1 << 16) /* entries; real pids are small, others are looked for */
+#define SYSTEM_TID_MAX 8u
 #define NO_GUID "{00000000-0000-0000-0000-000000000000}"
 
 const char *const replay_skip_names[REPLAY_SKIP_COUNT] = {
@@ -29,9 +32,17 @@ static bool is_empty(const char *text)
     return text[0] == '\0' || strcmp(text, "-") == 0 || strcmp(text, "<unknown process>") == 0;
 }
 
+/* A text with a NUL in it is none: only its beginning could be fired. */
+static const char *string_of(const json_t *object, const char *key)
+{
+    const json_t *member = json_object_get(object, key);
+    const char *text = json_string_value(member);
+    return text && strlen(text) == json_string_length(member) ? text : NULL;
+}
+
 static const char *text_of(const json_t *object, const char *key)
 {
-    const char *text = json_string_value(json_object_get(object, key));
+    const char *text = string_of(object, key);
     return text && !is_empty(text) ? text : NULL;
 }
 
@@ -45,12 +56,13 @@ static bool number_of(const json_t *object, const char *key, uint64_t *ret)
         *ret = (uint64_t)json_integer_value(member);
         return true;
     }
-    const char *text = json_string_value(member);
+    const char *text = string_of(object, key);
     if (!text || text[0] < '0' || text[0] > '9')
         return false;
     char *end;
-    unsigned long long value = strtoull(text, &end, 0);
-    if (*end != '\0')
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, text[1] == 'x' || text[1] == 'X' ? 16 : 10);
+    if (*end != '\0' || errno != 0)
         return false;
     *ret = value;
     return true;
@@ -76,6 +88,8 @@ static struct replay_machine *machine_of(struct recording *recording, const char
     for (size_t i = 0; i < recording->count; i++)
         if (strcmp(recording->machines[i].name, name) == 0)
             return &recording->machines[i];
+    if (recording->count == REPLAY_MAX_HOSTS)
+        return NULL;
     void *items = recording->machines;
     bool grown = recording_grow(&items, &recording->capacity, recording->count + 1,
                                 sizeof(*recording->machines));
@@ -87,9 +101,7 @@ static struct replay_machine *machine_of(struct recording *recording, const char
     struct replay_machine *machine = &recording->machines[recording->count++];
     memset(machine, 0, sizeof(*machine));
     size_t size = strlen(name);
-    if (size >= sizeof(machine->name))
-        size = sizeof(machine->name) - 1;
-    memcpy(machine->name, name, size);
+    memcpy(machine->name, name, size + 1);
     return machine;
 }
 
@@ -97,10 +109,10 @@ static bool note_pid(struct recording *recording, struct replay_machine *machine
                      size_t index)
 {
     size_t place = pid / 4;
-    if (place >= ((size_t)1 << 22))
-        return true; /* found by its guid only */
+    if (place >= BY_PID_MAX)
+        return true;
     if (place >= machine->by_pid_count) {
-        size_t count = place * 2 + 256;
+        size_t count = place * 2 + 256 < BY_PID_MAX ? place * 2 + 256 : BY_PID_MAX;
         size_t *grown = realloc(machine->by_pid, count * sizeof(*grown));
         if (!grown) {
             recording->out_of_memory = true;
@@ -137,24 +149,41 @@ static size_t add_process(struct recording *recording, struct replay_machine *ma
     return index;
 }
 
-/* By guid where there is one; else the newest process with that pid. */
+static const char *guid_of(const json_t *object, const char *key)
+{
+    const char *guid = text_of(object, key);
+    return guid && strcmp(guid, NO_GUID) != 0 && strlen(guid) < REPLAY_GUID_TEXT ? guid : NULL;
+}
+
+/* The newest process with that pid. */
+static size_t find_by_pid(const struct replay_machine *machine, uint32_t pid)
+{
+    if (pid / 4 < BY_PID_MAX)
+        return pid / 4 < machine->by_pid_count ? machine->by_pid[pid / 4] : REPLAY_NONE;
+    for (size_t i = machine->process_count; i-- > 0;)
+        if (machine->processes[i].pid == pid)
+            return i;
+    return REPLAY_NONE;
+}
+
+/* By guid where there is one; else the newest process with that pid. REPLAY_NONE too where the guid
+ * belongs to another pid. */
 static size_t process_of(struct recording *recording, struct replay_machine *machine,
                          const json_t *object, const char *guid_key, const char *pid_key)
 {
-    const char *guid = text_of(object, guid_key);
+    const char *guid = guid_of(object, guid_key);
     uint32_t pid = pid_of(object, pid_key);
     size_t index = REPLAY_NONE;
-    if (guid && (strcmp(guid, NO_GUID) == 0 || strlen(guid) >= REPLAY_GUID_TEXT))
-        guid = NULL;
     if (!guid && pid == 0)
         return REPLAY_NONE;
-    if (guid) {
-        for (size_t i = machine->process_count; i-- > 0 && index == REPLAY_NONE;)
-            if (strcmp(machine->processes[i].guid, guid) == 0)
-                index = i;
-    } else if (pid / 4 < machine->by_pid_count) {
-        index = machine->by_pid[pid / 4];
-    }
+    if (!guid)
+        index = find_by_pid(machine, pid);
+    for (size_t i = guid ? machine->process_count : 0; i-- > 0 && index == REPLAY_NONE;)
+        if (strcmp(machine->processes[i].guid, guid) == 0)
+            index = i;
+    if (index != REPLAY_NONE && pid != 0 && machine->processes[index].pid != 0 &&
+        machine->processes[index].pid != pid)
+        return REPLAY_NONE;
     if (index == REPLAY_NONE)
         index = add_process(recording, machine, guid);
     if (index == REPLAY_NONE)
@@ -197,13 +226,20 @@ struct event {
 /* Result of a reader: taken, or the reason why not. */
 #define TAKEN (-1)
 
+/* Why there is no process: none is named, or it cannot be the one that is. */
+static int why_none(const json_t *object, const char *guid_key, const char *pid_key)
+{
+    return guid_of(object, guid_key) || pid_of(object, pid_key) ? REPLAY_SKIP_IMPOSSIBLE
+                                                                : REPLAY_SKIP_PROCESS;
+}
+
 static int read_actor(struct event *event)
 {
     size_t index =
         process_of(event->recording, event->machine, event->object, "ProcessGuid", "ProcessId");
     event->record.process = index;
     if (index == REPLAY_NONE)
-        return REPLAY_SKIP_PROCESS;
+        return why_none(event->object, "ProcessGuid", "ProcessId");
     struct replay_process *process = &event->machine->processes[index];
     name_image(event->recording, process, text_of(event->object, "Image"));
     name_user(event->recording, event->machine, process, event->object);
@@ -222,7 +258,7 @@ static int read_process_create(struct event *event)
     size_t parent =
         process_of(recording, machine, event->object, "ParentProcessGuid", "ParentProcessId");
     struct replay_process *process = &machine->processes[event->record.process];
-    const char *line = json_string_value(json_object_get(event->object, "CommandLine"));
+    const char *line = string_of(event->object, "CommandLine");
     const char *integrity = text_of(event->object, "IntegrityLevel");
     uint64_t session;
     event->record.type = REPLAY_PROCESS_CREATE;
@@ -327,14 +363,20 @@ static int read_remote_thread(struct event *event)
         process_of(recording, machine, event->object, "SourceProcessGuid", "SourceProcessId");
     record->other =
         process_of(recording, machine, event->object, "TargetProcessGuid", "TargetProcessId");
-    if (record->process == REPLAY_NONE || record->other == REPLAY_NONE)
-        return REPLAY_SKIP_PROCESS;
+    if (record->process == REPLAY_NONE)
+        return why_none(event->object, "SourceProcessGuid", "SourceProcessId");
+    if (record->other == REPLAY_NONE)
+        return why_none(event->object, "TargetProcessGuid", "TargetProcessId");
     name_image(recording, &machine->processes[record->process],
                text_of(event->object, "SourceImage"));
     name_image(recording, &machine->processes[record->other],
                text_of(event->object, "TargetImage"));
-    if (!number_of(event->object, "NewThreadId", &tid) || tid == 0 || tid > PID_MAX)
+    if (!number_of(event->object, "NewThreadId", &tid) || tid == 0 || tid > REPLAY_MAX_TID)
         return REPLAY_SKIP_FIELD;
+    if (tid <= SYSTEM_TID_MAX)
+        return REPLAY_SKIP_IMPOSSIBLE; /* the first thread of the system runs for ever */
+    if (tid > machine->max_tid)
+        machine->max_tid = (uint32_t)tid;
     record->tid = (uint32_t)tid;
     (void)number_of(event->object, "StartAddress", &record->address);
     return TAKEN;
@@ -344,7 +386,7 @@ static int read_remote_thread(struct event *event)
 static int read_key_event(struct event *event)
 {
     const char *operation = text_of(event->object, "EventType");
-    const char *target = json_string_value(json_object_get(event->object, "TargetObject"));
+    const char *target = string_of(event->object, "TargetObject");
     struct replay_record *record = &event->record;
     int result = read_actor(event);
     if (result != TAKEN)
@@ -369,8 +411,8 @@ static int read_key_event(struct event *event)
 
 static int read_value_set(struct event *event)
 {
-    const char *target = json_string_value(json_object_get(event->object, "TargetObject"));
-    const char *details = json_string_value(json_object_get(event->object, "Details"));
+    const char *target = string_of(event->object, "TargetObject");
+    const char *details = string_of(event->object, "Details");
     struct replay_record *record = &event->record;
     int result = read_actor(event);
     record->type = REPLAY_VALUE_SET;
@@ -387,7 +429,7 @@ static int read_value_set(struct event *event)
 /* NewName is the whole new path; the kernel is given the last part. */
 static int read_rename(struct event *event)
 {
-    const char *target = json_string_value(json_object_get(event->object, "TargetObject"));
+    const char *target = string_of(event->object, "TargetObject");
     const char *name = text_of(event->object, "NewName");
     struct replay_record *record = &event->record;
     int result = read_actor(event);
@@ -425,12 +467,14 @@ static int take_event(struct recording *recording, const json_t *object, uint64_
         return REPLAY_SKIP_FIELD;
     if (recording->host && strcmp(recording->host, host) != 0)
         return REPLAY_SKIP_HOST;
+    if (strlen(host) > REPLAY_MAX_HOST_BYTES)
+        return REPLAY_SKIP_FIELD;
     struct event event = {.recording = recording, .object = object};
     event.record.process = event.record.other = REPLAY_NONE;
     event.record.line = line;
     event.machine = machine_of(recording, host);
     if (!event.machine)
-        return REPLAY_SKIP_FIELD;
+        return REPLAY_SKIP_LIMIT;
     if (!time || !recording_time(time, &event.record.time))
         return REPLAY_SKIP_FIELD;
     struct replay_machine *machine = event.machine;
@@ -482,6 +526,7 @@ struct splitter {
     size_t used, capacity;
     uint64_t number;
     bool too_long;
+    uint64_t skipped; /* bytes of a line that is too long */
 };
 
 static void end_line(struct recording *recording, struct splitter *splitter)
@@ -491,10 +536,15 @@ static void end_line(struct recording *recording, struct splitter *splitter)
         recording->read++;
         recording->skipped[REPLAY_SKIP_NOT_JSON]++;
     } else if (splitter->used > 0) {
-        recording_line(recording, splitter->line, splitter->used, splitter->number);
+        /* Windows tools put a byte order mark in front. */
+        bool mark = splitter->number == 1 && splitter->used > 3 &&
+                    memcmp(splitter->line, "\xef\xbb\xbf", 3) == 0;
+        size_t skip = mark ? 3 : 0;
+        recording_line(recording, splitter->line + skip, splitter->used - skip, splitter->number);
     }
     splitter->used = 0;
     splitter->too_long = false;
+    splitter->skipped = 0;
 }
 
 static bool split(struct recording *recording, struct splitter *splitter, const char *bytes,
@@ -506,6 +556,8 @@ static bool split(struct recording *recording, struct splitter *splitter, const 
         void *items = splitter->line;
         if (splitter->used + part > REPLAY_MAX_LINE)
             splitter->too_long = true;
+        if (splitter->too_long && (splitter->skipped += part) > REPLAY_MAX_SKIP)
+            return false;
         if (!splitter->too_long && part > 0) {
             if (!recording_grow(&items, &splitter->capacity, splitter->used + part, 1))
                 return false;
@@ -542,6 +594,8 @@ static bool read_entry(struct recording *recording, struct archive *archive, cha
             break;
         }
         good = split(recording, &splitter, buffer, (size_t)got);
+        if (!good && splitter.too_long)
+            archive_set_error(archive, EFBIG, "a line without end: these are no JSON lines");
     }
     if (good && (splitter.used > 0 || splitter.too_long))
         end_line(recording, &splitter);
@@ -572,7 +626,8 @@ bool recording_read(struct recording *recording, const char *path, FILE *message
     char *buffer = malloc(READ_BYTES);
     bool good = false;
     if (archive && buffer) {
-        (void)archive_read_support_filter_all(archive);
+        /* No others: some of them run programs. */
+        (void)archive_read_support_filter_gzip(archive);
         (void)archive_read_support_format_zip(archive);
         /* Plain and .gz: what is no .zip is taken as it is. */
         (void)archive_read_support_format_raw(archive);

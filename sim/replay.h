@@ -22,6 +22,10 @@
 #define REPLAY_NONE SIZE_MAX
 #define REPLAY_MAX_LINE ((size_t)16 << 20)
 #define REPLAY_MAX_RECORDS ((size_t)1 << 24)
+#define REPLAY_MAX_SKIP ((uint64_t)4 << 30) /* bytes of a line before the file is given up */
+#define REPLAY_MAX_HOSTS 1024u
+#define REPLAY_MAX_HOST_BYTES 240u
+#define REPLAY_MAX_TID 0x7FFFFFFCu /* the replay's own thread ids lie behind the recorded ones */
 #define REPLAY_GUID_TEXT 40
 
 /* S(NAME, text): why a line is not fired. */
@@ -33,6 +37,7 @@
     S(OPERATION, "operation not recorded")                                                         \
     S(PROCESS, "no process")                                                                       \
     S(FIELD, "field missing or malformed")                                                         \
+    S(LIMIT, "beyond a limit")                                                                     \
     S(IMPOSSIBLE, "contradicts other records")
 
 enum replay_skip {
@@ -109,17 +114,19 @@ struct replay_address {
 
 struct replay_machine {
     char name[256];
+    char folder[272]; /* its name as that of a folder, unlike those of the others */
     struct replay_record *records;
     size_t count, capacity;
     struct replay_process *processes;
     size_t process_count, process_capacity;
-    size_t *by_pid; /* newest process of pid / 4 */
+    size_t *by_pid; /* newest process of pid / 4, for small pids */
     size_t by_pid_count;
     char **users; /* names met, in order: a SID is made from the place */
     size_t user_count, user_capacity;
     struct replay_address *own; /* addresses of the machine itself, as far as they show */
     size_t own_count, own_capacity;
-    uint64_t moved; /* records whose time was impossible */
+    uint64_t moved;   /* records whose time was impossible */
+    uint32_t max_tid; /* recorded */
 };
 
 struct replay_block;
@@ -196,6 +203,8 @@ struct replay_plan {
 bool replay_plan(struct replay_machine *machine, struct replay_plan *plan);
 void replay_plan_free(struct replay_plan *plan);
 /* Can it change who exists? Such steps are fired alone. */
+/* Gives each machine a folder of its own, whatever its name holds. */
+void replay_name_folders(struct recording *recording);
 bool replay_is_structural(const struct replay_machine *machine, const struct replay_step *step);
 /* Local and remote end of a flow: by the addresses that the machine's own records show. */
 void replay_ends(const struct replay_machine *machine, const struct replay_record *record,

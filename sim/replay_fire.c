@@ -150,6 +150,23 @@ static void fire_registry(const struct replay_record *record)
     }
 }
 
+/* Was a thread of this id fired before? */
+static bool was_fired(const struct fire *fire, const struct replay_record *record)
+{
+    for (size_t i = 0; i < fire->plan.count; i++) {
+        const struct replay_step *step = &fire->plan.steps[i];
+        const struct replay_record *other = &fire->machine->records[step->index];
+        if (step->op != REPLAY_FIRE)
+            continue;
+        if (other == record)
+            return false;
+        if (other->type == REPLAY_THREAD_REMOTE && other->tid == record->tid)
+            return true;
+    }
+    return false;
+}
+
+/* Ends of threads are not recorded: one whose id comes back has ended. */
 static bool fire_thread(const struct fire *fire, const struct replay_record *record)
 {
     struct sim_thread thread = {
@@ -158,7 +175,10 @@ static bool fire_thread(const struct fire *fire, const struct replay_record *rec
         .start_address = record->address,
     };
     uint32_t tid = 0;
-    return sim_thread_create(&thread, &tid) == 0;
+    if (sim_thread_create(&thread, &tid) == 0)
+        return true;
+    return was_fired(fire, record) && sim_thread_exit(record->tid, 0) &&
+           sim_thread_create(&thread, &tid) == 0;
 }
 
 static bool fire_record(struct fire *fire, const struct replay_record *record)
@@ -335,13 +355,11 @@ static void stop_workers(struct fire *fire, struct worker *workers)
     (void)pthread_mutex_destroy(&fire->lock);
 }
 
-/* A host name is a folder name, whatever the recording holds. */
-static void folder_of(const struct run_options *options, const char *host, char out[1024])
+static bool folder_of(const struct run_options *options, const struct replay_machine *machine,
+                      char out[1024])
 {
-    (void)snprintf(out, 1024, "%s/%s", options->output, host);
-    for (char *at = out + strlen(options->output) + 1; *at; at++)
-        if (*at == '/' || (unsigned char)*at < 0x20 || (*at == '.' && at[-1] == '/'))
-            *at = '_';
+    int size = snprintf(out, 1024, "%s/%s", options->output, machine->folder);
+    return size > 0 && size < 1024;
 }
 
 static bool fire_machine(const struct run_options *options, struct replay_machine *machine,
@@ -358,8 +376,13 @@ static bool fire_machine(const struct run_options *options, struct replay_machin
     }
     fire->machine = machine;
     fire->options = options;
-    fire->next_tid = FIRST_OWN_TID;
-    folder_of(options, machine->name, folder);
+    fire->next_tid = machine->max_tid < FIRST_OWN_TID ? FIRST_OWN_TID : (machine->max_tid | 3) + 1;
+    if (!folder_of(options, machine, folder)) {
+        (void)fprintf(stderr, "kda-sim: the path of the output folder is too long\n");
+        replay_plan_free(&fire->plan);
+        free(fire);
+        return false;
+    }
     bool good = run_begin(options, folder, machine->name, fire->plan.begin, start_existing, fire);
     double start = run_seconds();
     if (good) {
@@ -379,12 +402,12 @@ static bool fire_machine(const struct run_options *options, struct replay_machin
         *impossible += fire->plan.impossible;
         (void)printf("%s: %" PRIu64 " records fired in %.3f s, %" PRIu64
                      " of them not at the recorded time, %zu processes; log in %s/log\n",
-                     machine->name, count, run_seconds() - start, machine->moved,
+                     machine->folder, count, run_seconds() - start, machine->moved,
                      machine->process_count, folder);
     }
     if (failed > 0)
         (void)fprintf(stderr, "kda-sim: %s: %" PRIu64 " steps were refused by the machine\n",
-                      machine->name, failed);
+                      machine->folder, failed);
     replay_plan_free(&fire->plan);
     free(fire);
     return good && failed == 0;
@@ -420,6 +443,8 @@ int run_replay(const struct run_options *options)
         (void)fprintf(stderr, "kda-sim: out of memory\n");
         code = RUN_INTERNAL;
     }
+    if (code == RUN_DONE)
+        replay_name_folders(&recording);
     for (size_t i = 0; i < recording.count && code == RUN_DONE; i++)
         if (recording.machines[i].count > 0 &&
             !fire_machine(options, &recording.machines[i], &fired,

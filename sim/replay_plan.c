@@ -17,6 +17,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Records are written in the order of their arrival, at most this long after they happened. */
 #define LATE_MAX (UINT64_C(600) * 10000000)
@@ -334,8 +335,11 @@ static bool is_possible(const struct replay_machine *machine, const struct repla
         return false;
     if (record && record->other != REPLAY_NONE && !alive[record->other])
         return false;
-    if (step->op == REPLAY_END || (record && record->type == REPLAY_PROCESS_EXIT))
+    if (step->op == REPLAY_END || (record && record->type == REPLAY_PROCESS_EXIT)) {
+        if (machine->processes[index].pid == SYSTEM_PID)
+            return false;
         alive[index] = false;
+    }
     return true;
 }
 
@@ -391,6 +395,43 @@ void replay_plan_free(struct replay_plan *plan)
 {
     free(plan->steps);
     memset(plan, 0, sizeof(*plan));
+}
+
+static bool folder_taken(const struct recording *recording, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (strcasecmp(recording->machines[i].folder, recording->machines[index].folder) == 0)
+            return true;
+    return false;
+}
+
+/* No separators, no hidden folder, nothing that a terminal would act on (it is printed, too). */
+static void clean_folder(char *text)
+{
+    for (char *at = text; *at; at++) {
+        unsigned char c = (unsigned char)*at;
+        bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)at[1] < 0xa0);
+        if (c == 0xc2 && control)
+            at[1] = '_';
+        if (control || c == '/' || (c == '.' && at == text))
+            *at = '_';
+    }
+}
+
+void replay_name_folders(struct recording *recording)
+{
+    for (size_t i = 0; i < recording->count; i++) {
+        struct replay_machine *machine = &recording->machines[i];
+        unsigned number = 1;
+        do {
+            char suffix[16] = "";
+            if (number > 1)
+                (void)snprintf(suffix, sizeof(suffix), "_%u", number);
+            (void)snprintf(machine->folder, sizeof(machine->folder), "%s%s", machine->name, suffix);
+            clean_folder(machine->folder);
+            number++;
+        } while (folder_taken(recording, i));
+    }
 }
 
 bool replay_is_structural(const struct replay_machine *machine, const struct replay_step *step)

@@ -328,8 +328,9 @@ bool recording_time(const char *text, uint64_t *ret)
             return false;
         text += i < 5;
     }
-    if (part[0] < 1601 || part[1] < 1 || part[1] > 12 || part[2] < 1 || part[2] > 31 ||
-        part[3] > 23 || part[4] > 59 || part[5] > 59)
+    /* The log of a recording ends after it: that has to be in a year of four digits too. */
+    if (part[0] < 1601 || part[0] > 9998 || part[1] < 1 || part[1] > 12 || part[2] < 1 ||
+        part[2] > 31 || part[3] > 23 || part[4] > 59 || part[5] > 59)
         return false;
     uint64_t fraction = 0, scale = UNITS_PER_SECOND;
     if (*text == '.')
@@ -417,7 +418,7 @@ static bool take_v6(const char *text, uint8_t out[16])
         return false;
     memset(out, 0, 16);
     for (unsigned i = 0; i < count; i++) {
-        unsigned place = i < gap ? i : 8 - (count - i);
+        unsigned place = (i < gap ? i : 8 - (count - i)) & 7u; /* as the compiler cannot know */
         out[place * 2] = (uint8_t)(groups[i] >> 8);
         out[place * 2 + 1] = (uint8_t)groups[i];
     }

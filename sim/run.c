@@ -5,6 +5,7 @@
 
 #include "run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,8 +170,10 @@ static bool set_one(const char *setting)
     const char *equals = strchr(setting, '=');
     uint16_t *name = NULL, *value = NULL;
     size_t name_count = 0, value_count = 0;
-    bool good = equals && run_text(setting, (size_t)(equals - setting), &name, &name_count) &&
-                run_text(equals + 1, strlen(equals + 1), &value, &value_count);
+    bool good = equals && equals != setting &&
+                run_text(setting, (size_t)(equals - setting), &name, &name_count) &&
+                run_text(equals + 1, strlen(equals + 1), &value, &value_count) &&
+                name_count <= SIM_MAX_UNITS && value_count <= SIM_MAX_UNITS;
     if (good) {
         char *end;
         unsigned long number = strtoul(equals + 1, &end, 0);
@@ -180,11 +183,26 @@ static bool set_one(const char *setting)
         else
             sim_settings_set_string(key, (struct sim_str){value, value_count});
     } else {
-        (void)fprintf(stderr, "kda-sim: a setting is NAME=VALUE, not '%s'\n", setting);
+        (void)fprintf(stderr, "kda-sim: a setting is NAME=VALUE, not '%.80s'\n", setting);
     }
     free(name);
     free(value);
     return good;
+}
+
+/* Logs of two runs have the same id and belong into two folders. */
+static bool has_log(const char *folder)
+{
+    char path[4096];
+    int size = snprintf(path, sizeof(path), "%s/log", folder);
+    DIR *listing = size > 0 && (size_t)size < sizeof(path) ? opendir(path) : NULL;
+    const struct dirent *entry;
+    bool found = false;
+    while (listing && !found && (entry = readdir(listing)) != NULL)
+        found = strstr(entry->d_name, ".jsonl") != NULL;
+    if (listing)
+        (void)closedir(listing);
+    return found;
 }
 
 bool run_boot(const struct run_options *options, const char *folder, const char *host, uint64_t utc)
@@ -197,6 +215,10 @@ bool run_boot(const struct run_options *options, const char *folder, const char 
     };
     if (!run_make_folder(folder)) {
         (void)fprintf(stderr, "kda-sim: cannot create folder '%s'\n", folder);
+        return false;
+    }
+    if (has_log(folder)) {
+        (void)fprintf(stderr, "kda-sim: there is a log in '%s/log' already\n", folder);
         return false;
     }
     uint16_t *name = NULL;
@@ -242,6 +264,11 @@ bool run_end(void)
     bool good = status == 0 && sim_ledger_check() == 0;
     if (status != 0)
         (void)fprintf(stderr, "kda-sim: the driver does not unload: 0x%08x\n", (unsigned)status);
+    if (sim_disk_refuses()) {
+        (void)fprintf(stderr, "kda-sim: the log in '%s' is not whole: it could not be written\n",
+                      sim_disk());
+        good = false;
+    }
     sim_shutdown_machine();
     return good;
 }

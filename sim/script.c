@@ -39,12 +39,12 @@ static bool read_process(struct script *script, struct sim_process *process)
 {
     uint64_t pid, parent = 0, session = 0, integrity = 0x2000;
     *process = (struct sim_process){0};
-    if (!script_number_at(script, 1, &pid) ||
+    if (!script_number_at(script, 1, SCRIPT_MAX_PID, &pid) ||
         !script_option_string(script, "image", &process->image) ||
         !script_option_string(script, "command", &process->command_line) ||
-        !script_option_number(script, "parent", &parent) ||
-        !script_option_number(script, "session", &session) ||
-        !script_option_number(script, "integrity", &integrity))
+        !script_option_number(script, "parent", SCRIPT_MAX_PID, &parent) ||
+        !script_option_number(script, "session", UINT32_MAX, &session) ||
+        !script_option_number(script, "integrity", UINT32_MAX, &integrity))
         return false;
     process->pid = (uint32_t)pid;
     process->parent_pid = (uint32_t)parent;
@@ -80,9 +80,11 @@ static bool do_process(struct script *script)
 static bool do_exit(struct script *script)
 {
     uint64_t pid, code = 0;
-    if (!script_number_at(script, 1, &pid) ||
-        (script->word_count > 2 && !script_number_at(script, 2, &code)))
+    if (!script_number_at(script, 1, SCRIPT_MAX_PID, &pid) ||
+        (script->word_count > 2 && !script_number_at(script, 2, UINT32_MAX, &code)))
         return false;
+    if (pid == 4)
+        return script_wrong(script, "the System process does not end");
     return sim_process_exit((uint32_t)pid, (uint32_t)code) ||
            script_wrong(script, "no such process");
 }
@@ -90,7 +92,7 @@ static bool do_exit(struct script *script)
 static bool do_as(struct script *script)
 {
     uint64_t pid;
-    if (!script_number_at(script, 1, &pid))
+    if (!script_number_at(script, 1, SCRIPT_MAX_PID, &pid))
         return false;
     if (!sim_enter((uint32_t)pid, 0))
         return script_wrong(script, "no such process");
@@ -102,8 +104,9 @@ static bool do_thread(struct script *script)
 {
     uint64_t pid, address = 0x7ff800001000u, tid = 0;
     uint32_t made;
-    if (!script_number_at(script, 1, &pid) || !script_option_number(script, "address", &address) ||
-        !script_option_number(script, "tid", &tid))
+    if (!script_number_at(script, 1, SCRIPT_MAX_PID, &pid) ||
+        !script_option_number(script, "address", UINT64_MAX, &address) ||
+        !script_option_number(script, "tid", SCRIPT_MAX_PID, &tid))
         return false;
     const struct sim_thread thread = {
         .pid = (uint32_t)pid, .tid = (uint32_t)tid, .start_address = address};
@@ -116,8 +119,8 @@ static bool load_image(struct script *script, bool kernel)
     image.base = kernel ? 0xfffff80012340000u : 0x7ff800000000u;
     image.size = 0x20000;
     if (!script_string_at(script, 1, &image.path) ||
-        !script_option_number(script, "base", &image.base) ||
-        !script_option_number(script, "size", &image.size) ||
+        !script_option_number(script, "base", UINT64_MAX, &image.base) ||
+        !script_option_number(script, "size", UINT64_MAX, &image.size) ||
         !script_real_name(script, &image.path, false))
         return false;
     sim_image_load(&image);
@@ -142,7 +145,7 @@ static bool read_op(struct script *script, struct sim_registry *op, bool name)
     *op = (struct sim_registry){0};
     if (!script_string_at(script, 1, &op->key) || !script_real_name(script, &op->key, true) ||
         (name && !script_string_at(script, 2, &op->name)) ||
-        !script_option_number(script, "refused", &refused))
+        !script_option_number(script, "refused", UINT32_MAX, &refused))
         return false;
     if (refused != 0) {
         op->refusal = SIM_REFUSE_AFTER;
@@ -345,7 +348,7 @@ static bool do_listen(struct script *script)
 static bool do_wait(struct script *script)
 {
     uint64_t seconds;
-    if (!script_number_at(script, 1, &seconds))
+    if (!script_number_at(script, 1, SCRIPT_MAX_SECONDS, &seconds))
         return false;
     sim_clock_advance(seconds * 10000000);
     return true;
@@ -354,7 +357,7 @@ static bool do_wait(struct script *script)
 static bool do_suspend(struct script *script)
 {
     uint64_t seconds;
-    if (!script_number_at(script, 1, &seconds))
+    if (!script_number_at(script, 1, SCRIPT_MAX_SECONDS, &seconds))
         return false;
     sim_power_suspend();
     sim_power_resume(seconds * 10000000, true);
@@ -450,8 +453,9 @@ static bool run_lines(struct script *script, FILE *file)
     while (good && fgets(line, SCRIPT_MAX_LINE, file)) {
         script->line++;
         size_t size = strcspn(line, "\r\n");
-        if (line[size] == '\0' && size == SCRIPT_MAX_LINE - 1) {
-            good = script_wrong(script, "the line is too long");
+        if (line[size] == '\0' && !feof(file)) {
+            good = script_wrong(script, size == SCRIPT_MAX_LINE - 1 ? "the line is too long"
+                                                                    : "a line with a NUL");
             break;
         }
         line[size] = '\0';
@@ -459,6 +463,8 @@ static bool run_lines(struct script *script, FILE *file)
             good = script_split(script, line) && (script->word_count == 0 || run_line(script));
         script_free_words(script);
     }
+    if (good && ferror(file))
+        good = script_wrong(script, "it cannot be read");
     free(line);
     return good;
 }

@@ -3,6 +3,7 @@
  */
 #include "script.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,18 +61,27 @@ bool script_split(struct script *script, char *line)
     return true;
 }
 
+/* The word's units from `skip` on. */
+static bool keep_units(struct script *script, const struct script_word *word, size_t skip,
+                       struct sim_str *ret)
+{
+    size_t count = word->count - skip;
+    if (count > SIM_MAX_UNITS)
+        return script_wrong(script, "a text is longer than the kernel can hold");
+    uint16_t *copy = recording_alloc(&script->memory, (count + 1) * sizeof(*copy));
+    if (!copy)
+        return script_wrong(script, "out of memory");
+    memcpy(copy, word->units + skip, (count + 1) * sizeof(*copy));
+    *ret = (struct sim_str){copy, count};
+    return true;
+}
+
 /* Word `index` as a string that stays; options ("name=...") are not counted. */
 bool script_string_at(struct script *script, size_t index, struct sim_str *ret)
 {
     if (index >= script->word_count)
         return script_wrong(script, "a word is missing");
-    const struct script_word *word = &script->words[index];
-    uint16_t *copy = recording_alloc(&script->memory, (word->count + 1) * sizeof(*copy));
-    if (!copy)
-        return script_wrong(script, "out of memory");
-    memcpy(copy, word->units, (word->count + 1) * sizeof(*copy));
-    *ret = (struct sim_str){copy, word->count};
-    return true;
+    return keep_units(script, &script->words[index], 0, ret);
 }
 
 bool script_number(const char *text, uint64_t *ret)
@@ -79,15 +89,22 @@ bool script_number(const char *text, uint64_t *ret)
     char *end;
     if (text[0] < '0' || text[0] > '9')
         return false;
+    errno = 0;
     *ret = strtoull(text, &end, 0);
-    return *end == '\0';
+    return *end == '\0' && errno == 0;
 }
 
-bool script_number_at(struct script *script, size_t index, uint64_t *ret)
+static bool take_number(struct script *script, const char *text, uint64_t most, uint64_t *ret)
 {
-    if (index < script->word_count && script_number(script->words[index].text, ret))
-        return true;
-    return script_wrong(script, "a number was expected");
+    if (!script_number(text, ret))
+        return script_wrong(script, "a number was expected");
+    return *ret <= most || script_wrong(script, "a number is too large");
+}
+
+bool script_number_at(struct script *script, size_t index, uint64_t most, uint64_t *ret)
+{
+    return take_number(script, index < script->word_count ? script->words[index].text : "", most,
+                       ret);
 }
 
 /* Place of "name=" and what follows it; false if it is not there. */
@@ -104,25 +121,19 @@ static bool option_of(const struct script *script, const char *name, size_t *ind
     return false;
 }
 
-bool script_option_number(struct script *script, const char *name, uint64_t *ret)
+bool script_option_number(struct script *script, const char *name, uint64_t most, uint64_t *ret)
 {
     size_t index, skip;
     if (!option_of(script, name, &index, &skip))
         return true;
-    return script_number(script->words[index].text + skip, ret) ||
-           script_wrong(script, "an option wants a number");
+    return take_number(script, script->words[index].text + skip, most, ret);
 }
 
 bool script_option_string(struct script *script, const char *name, struct sim_str *ret)
 {
     size_t index, skip;
-    struct sim_str whole;
-    if (!option_of(script, name, &index, &skip))
-        return true;
-    if (!script_string_at(script, index, &whole))
-        return false;
-    *ret = (struct sim_str){whole.units + skip, whole.count - skip};
-    return true;
+    return !option_of(script, name, &index, &skip) ||
+           keep_units(script, &script->words[index], skip, ret);
 }
 
 /* Units that stand before the part which differs between people and the kernel and the rest. */
@@ -152,6 +163,8 @@ bool script_real_name(struct script *script, struct sim_str *name, bool key)
         key ? recording_key(&script->memory, start) : recording_path(&script->memory, start);
     if (begin.count == 0)
         return script_wrong(script, "a key begins with HKLM, HKU, HKCR or \\REGISTRY\\");
+    if (begin.count + name->count - size > SIM_MAX_UNITS)
+        return script_wrong(script, "a name is longer than the kernel can hold");
     uint16_t *units =
         recording_alloc(&script->memory, (begin.count + name->count - size + 1) * sizeof(*units));
     if (!units)

@@ -28,9 +28,11 @@
 struct _DRIVER_OBJECT;
 struct _UNICODE_STRING;
 
+#define SIM_MAX_UNITS 32767u /* of a string of the kernel */
+
 struct sim_str {
     const uint16_t *units;
-    size_t count; /* at most 32767 */
+    size_t count; /* at most SIM_MAX_UNITS */
 };
 /* SIM_STR(u"text"): of a literal. */
 #define SIM_STR(literal) ((struct sim_str){(literal), sizeof(literal) / sizeof((literal)[0]) - 1u})
@@ -108,6 +110,9 @@ void sim_set_cpu(uint32_t cpu);
 /* Counter and system time move together. Timed waits and timers end when the simulated clock
  * reaches them, or after as much real time: a clock that stands still hangs nobody. */
 void sim_clock_advance(uint64_t units_100ns);
+/* A delay (KeDelayExecutionThread) lets the clock pass by as much and does not wait: long ones are
+ * tested in no time, and how long they were is what the clock says. Off at boot. */
+void sim_clock_delays(bool pass);
 /* Sets the system time, and the counter with it where that is forward; never moves back. */
 void sim_clock_set(uint64_t utc);
 /* Somebody corrects the system clock, maybe backwards; the counter does not notice. */
@@ -288,6 +293,8 @@ bool sim_disk_restricted(const char *path);
 /* Calls of ZwWriteFile and bytes written since boot. */
 uint64_t sim_disk_writes(void);
 uint64_t sim_disk_written(void);
+/* True if the driver could not write, or not make a file, since its last write that succeeded. */
+bool sim_disk_refuses(void);
 
 /* --- clients of the device ------------------------------------------------------------------- */
 
@@ -341,6 +348,12 @@ bool sim_fault_fired(void);
 uint64_t sim_fault_calls(void);
 /* Name of the DDI that failed; NULL if none did. */
 const char *sim_fault_name(void);
+
+/* The n-th call of this function by the driver from now on (1: the next) waits at its beginning
+ * until `routine` has returned: for what happens just then elsewhere. It is called inside the
+ * driver, so it leaves what it does on the machine to another host thread. NULL: nothing is waited
+ * for. */
+void sim_meanwhile(const char *ddi, uint32_t n, void (*routine)(void *context), void *argument);
 
 /* --- ledger ---------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 
 void sim_wide_set(struct sim_wide *to, struct sim_str from)
 {
-    SIM_CHECK(from.count <= 32767, "a string of %zu units", from.count);
+    SIM_CHECK(from.count <= SIM_MAX_UNITS, "a string of %zu units", from.count);
     to->count = from.count;
     to->units = from.count ? sim_alloc(from.count * 2) : NULL;
     if (from.count)

@@ -25,6 +25,7 @@ static struct {
     uint32_t slow_us;
     uint64_t writes;
     uint64_t written;
+    bool refuses;
     struct secured {
         struct secured *next;
         char *path;
@@ -71,6 +72,7 @@ bool sim_zw_boot(void)
     disk.fail_ops = disk.fail_times = 0;
     disk.slow_us = 0;
     disk.writes = disk.written = 0;
+    disk.refuses = false;
     return true;
 }
 
@@ -132,6 +134,23 @@ uint64_t sim_disk_written(void)
     value = disk.written;
     pthread_mutex_unlock(&disk.lock);
     return value;
+}
+
+bool sim_disk_refuses(void)
+{
+    bool value;
+
+    pthread_mutex_lock(&disk.lock);
+    value = disk.refuses;
+    pthread_mutex_unlock(&disk.lock);
+    return value;
+}
+
+static void note_result(NTSTATUS status)
+{
+    pthread_mutex_lock(&disk.lock);
+    disk.refuses = !NT_SUCCESS(status);
+    pthread_mutex_unlock(&disk.lock);
 }
 
 bool sim_file_fails(const char *ddi, enum sim_file_op op, NTSTATUS *status)
@@ -367,9 +386,9 @@ static NTSTATUS open_host(struct file *f, bool exists, ULONG disposition, PIO_ST
     return STATUS_SUCCESS;
 }
 
-NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attributes,
-                      PIO_STATUS_BLOCK io, PLARGE_INTEGER allocation, ULONG fileAttributes,
-                      ULONG share, ULONG disposition, ULONG options, PVOID ea, ULONG eaLength)
+static NTSTATUS create_file(const char *ddi, PHANDLE file, ACCESS_MASK access,
+                            POBJECT_ATTRIBUTES attributes, PIO_STATUS_BLOCK io, ULONG share,
+                            ULONG disposition, ULONG options)
 {
     char path[1024];
     struct sim_security security;
@@ -377,14 +396,7 @@ NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attri
     bool exists = false;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)allocation;
-    (void)fileAttributes;
-    SIM_CHECK(!ea && !eaLength, "extended attributes are not simulated");
-    SIM_CHECK(disposition >= FILE_OPEN && disposition <= FILE_OPEN_IF,
-              "disposition %u is not simulated", disposition);
-    SIM_CHECK(!attributes->RootDirectory, "relative names are not simulated");
-    if (sim_file_fails(__func__, SIM_FILE_CREATE, &status))
+    if (sim_file_fails(ddi, SIM_FILE_CREATE, &status))
         return status;
     status = host_path(attributes->ObjectName, path, sizeof(path), &exists);
     if (!NT_SUCCESS(status))
@@ -409,9 +421,28 @@ NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attri
         remember_security(path, &security);
     }
     if (NT_SUCCESS(status))
-        status = sim_handle_open(__func__, f, attributes->Attributes, file);
+        status = sim_handle_open(ddi, f, attributes->Attributes, file);
     io->Status = status;
     sim_object_unref(f);
+    return status;
+}
+
+NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attributes,
+                      PIO_STATUS_BLOCK io, PLARGE_INTEGER allocation, ULONG fileAttributes,
+                      ULONG share, ULONG disposition, ULONG options, PVOID ea, ULONG eaLength)
+{
+    NTSTATUS status;
+
+    SIM_DDI(PASSIVE_LEVEL);
+    (void)allocation;
+    (void)fileAttributes;
+    SIM_CHECK(!ea && !eaLength, "extended attributes are not simulated");
+    SIM_CHECK(disposition >= FILE_OPEN && disposition <= FILE_OPEN_IF,
+              "disposition %u is not simulated", disposition);
+    SIM_CHECK(!attributes->RootDirectory, "relative names are not simulated");
+    status = create_file(__func__, file, access, attributes, io, share, disposition, options);
+    if (!NT_SUCCESS(status) && disposition != FILE_OPEN)
+        note_result(status);
     return status;
 }
 
@@ -486,8 +517,10 @@ NTSTATUS ZwWriteFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcCo
     SIM_DDI(PASSIVE_LEVEL);
     (void)apcContext;
     (void)key;
-    if (sim_file_fails(__func__, SIM_FILE_WRITE, &status))
+    if (sim_file_fails(__func__, SIM_FILE_WRITE, &status)) {
+        note_result(status);
         return status;
+    }
     f = sim_file_data(__func__, file, event, apc);
     if (!f)
         return STATUS_INVALID_HANDLE;
@@ -507,6 +540,7 @@ NTSTATUS ZwWriteFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcCo
         if (disk.bytes_free != UINT64_MAX)
             disk.bytes_free -= length;
     }
+    disk.refuses = !NT_SUCCESS(status);
     slow = disk.slow_us;
     pthread_mutex_unlock(&disk.lock);
     if (slow)

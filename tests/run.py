@@ -4,7 +4,8 @@
 Usage: run.py [--build DIR] [--jobs N] [--only PART] [--fuzz-seconds N]
 
 Parts: style, headers, models, unit (gcc, clang, AddressSanitizer with fault injection, and
-ThreadSanitizer for the ring), integration, fuzz. Each part builds what it needs.
+ThreadSanitizer for the ring), integration, wine (what is built for Windows), fuzz. Each part builds
+what it needs.
 """
 import argparse
 import glob
@@ -59,7 +60,7 @@ def style(tally, _):
     check(tally, "include direction", ["python3", "tools/check_includes.py", "."])
     check(tally, "style rules", ["python3", "tools/check_style.py", "."])
     files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]",
-                               "cli/*.[ch]", "driver/*.[ch]", "sim/*.[ch]", "tests/**/*.[ch]")
+                               "cli/*.[ch]", "driver/**/*.[ch]", "sim/*.[ch]", "tests/**/*.[ch]")
              for f in glob.glob(os.path.join(ROOT, pattern), recursive=True)
              if not f.endswith("_data.c")]
     formatter = "clang-format-14"
@@ -173,6 +174,33 @@ def integration(tally, options, folder):
     suite.run(Result(tally))
 
 
+def wine(tally, options, folder):
+    """Programs for Windows in Wine; `folder` has those of this system, to compare with."""
+    compiler = "x86_64-w64-mingw32-gcc-win32"
+    if not shutil.which(compiler):
+        tally.skip("wine", "%s is not installed" % compiler)
+        return
+    windows = build(tally, options, "windows", ["-DCMAKE_TOOLCHAIN_FILE=cmake/mingw.cmake"])
+    if not windows:
+        return
+    sys.path.insert(0, os.path.join(ROOT, "tests/wine"))
+    os.environ["KDA_TEST_BIN"] = os.path.abspath(folder)
+    os.environ["KDA_TEST_WORK"] = os.path.abspath(os.path.join(options.build, "work"))
+    os.environ["KDA_TEST_WINDOWS"] = os.path.abspath(windows)
+    import wine_host
+    if not wine_host.find():
+        tally.skip("wine", "wine64 is not installed")
+        return
+    say("tests in Wine")
+    sys.path.insert(0, os.path.join(ROOT, "tests/integration"))
+    suite = unittest.defaultTestLoader.discover(os.path.join(ROOT, "tests/wine"),
+                                                pattern=options.pattern)
+    try:
+        suite.run(Result(tally))
+    finally:
+        wine_host.stop()
+
+
 def fuzz(tally, options, folder):
     say("fuzzing, %d s per target" % options.fuzz_seconds)
     for program in sorted(glob.glob(os.path.join(folder, "fuzz_*"))):
@@ -212,8 +240,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", choices=["style", "models", "unit", "integration", "mutants",
-                                           "fuzz"])
+    parser.add_argument("--only", choices=["style", "models", "unit", "integration", "wine",
+                                           "mutants", "fuzz"])
     parser.add_argument("--mutants", type=int, default=5, help="every n-th seeded mistake")
     parser.add_argument("--pattern", default="test_*.py")
     parser.add_argument("--fuzz-seconds", type=int, default=5)
@@ -229,12 +257,14 @@ def main():
         headers(tally, options)
     if wanted("models"):
         models(tally, options)
-    if wanted("unit") or wanted("integration"):
+    if wanted("unit") or wanted("integration") or wanted("wine"):
         gcc = build(tally, options, "gcc", ["-DCMAKE_C_COMPILER=gcc"])
         if gcc and wanted("unit"):
             unit(tally, options, gcc, "gcc")
         if gcc and wanted("integration"):
             integration(tally, options, gcc)
+        if gcc and wanted("wine"):
+            wine(tally, options, gcc)
     if wanted("unit"):
         clang = build(tally, options, "clang", ["-DCMAKE_C_COMPILER=clang"])
         if clang:

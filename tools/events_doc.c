@@ -53,17 +53,21 @@ static const char *const account =
     "`process.create` precedes everything of that process.\n"
     "\n"
     "For every kind, offered = written + lost + filtered. Nothing is lost without a `sensor.loss`\n"
-    "that counts it. A log ends with `sensor.stop`, or with `sensor.shutdown` and a known tail, "
-    "or\n"
-    "is reported as cut off. A kind that is switched off is not offered.\n"
+    "that counts it. `sensor.*` lines are counted too: they are never lost or filtered, and a "
+    "line\n"
+    "with totals counts itself, so that at `sensor.stop` all of `written` add up to its id and "
+    "one.\n"
+    "A log ends with `sensor.stop`, or with `sensor.shutdown` and a known tail, or is reported as\n"
+    "cut off. A kind that is switched off is not offered.\n"
     "\n"
     "## Registry data\n"
     "\n"
     "`data` and `old_data` are read by their type: REG_SZ, REG_EXPAND_SZ and REG_LINK are text\n"
     "without the one NUL that ends them; REG_DWORD, REG_DWORD_BIG_ENDIAN and REG_QWORD are\n"
-    "numbers; REG_MULTI_SZ is an array of texts; all else, and data that does not have the form "
-    "of\n"
-    "its type, is hex digits. `data_size` is the size of the whole data, also where it was cut.\n";
+    "numbers, from 2^53 on `\"0x…\"` strings; REG_MULTI_SZ is an array of texts; all else, and "
+    "data\n"
+    "that does not have the form of its type, is hex digits. `data_size` is the size of the whole\n"
+    "data, also where it was cut.\n";
 
 struct row {
     const char *name;

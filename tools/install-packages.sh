@@ -3,11 +3,15 @@
 # network and no rights) when all are there.
 set -eu
 
-build="gcc libc6-dev make cmake pkg-config liblzma-dev libjansson-dev libcurl4-openssl-dev libarchive-dev"
+build="gcc libc6-dev make cmake pkg-config liblzma-dev libjansson-dev libcurl4-openssl-dev libarchive-dev libexpat1-dev"
+driver="cmake make python3 clang-19 lld-19 llvm-19 osslsigncode openssl"
 case "${1:-}" in
 demo) packages="$build" ;;
-check) packages="$build clang lld llvm libclang-rt-dev clang-format python3 xz-utils git libcmocka-dev spin libck-dev liburcu-dev" ;;
-*) echo "usage: $0 demo|check" >&2; exit 2 ;;
+driver) packages="$driver" ;;
+check) packages="$build clang lld llvm libclang-rt-dev clang-format python3 xz-utils git libcmocka-dev spin libck-dev liburcu-dev $driver" ;;
+windows) packages="make cmake gcc-mingw-w64-x86-64-win32 mingw-w64-x86-64-dev binutils-mingw-w64-x86-64" ;;
+wine) packages="wine64" ;;
+*) echo "usage: $0 demo|check|driver|windows|wine" >&2; exit 2 ;;
 esac
 
 missing=""

@@ -18,7 +18,11 @@ extern "C" {
 
 #if defined(__GNUC__) || defined(__clang__)
 #define KDA_MUST_CHECK __attribute__((warn_unused_result))
+#ifdef __MINGW32__ /* its own printf is the one of C11, not that of msvcrt.dll */
+#define KDA_PRINTF(fmt, args) __attribute__((format(gnu_printf, fmt, args)))
+#else
 #define KDA_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#endif
 #else
 #define KDA_MUST_CHECK
 #define KDA_PRINTF(fmt, args)

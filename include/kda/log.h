@@ -91,6 +91,15 @@ void kda_log_close(struct kda_log *log); /* NULL is allowed */
 KDA_MUST_CHECK enum kda_status kda_log_next(struct kda_log *log, struct kda_log_line *line,
                                             struct kda_error *err);
 
+/* After KDA_LOG_END: looks beside the last file for the one in which its log goes on, and adds it;
+ * kda_log_next then hands out what the last file still has, and goes on there. It is the file whose
+ * name differs in the number at its end, which is the next greater one, if its first line says
+ * that it belongs to the same log. Files with smaller numbers that are gone by then are skipped:
+ * ids tell. Texts from kda_log_file_log end here. Errors: KDA_IO, KDA_UNSUPPORTED (it is no log),
+ * KDA_LIMIT, KDA_NO_MEMORY. */
+KDA_MUST_CHECK enum kda_status kda_log_find_next_file(struct kda_log *log, bool *found,
+                                                      struct kda_error *err);
+
 size_t kda_log_file_count(const struct kda_log *log);
 const char *kda_log_file_name(const struct kda_log *log, size_t file);
 /* Id of the log that a file belongs to, as its first line says; "" if it does not. */
@@ -168,7 +177,7 @@ enum kda_log_ending {
 };
 
 struct kda_log_account {
-    uint64_t lines;                            /* lines of the kind in the files */
+    uint64_t lines; /* lines of the kind in the files, without a live reader's own losses */
     uint64_t offered, written, lost, filtered; /* as the last totals say */
     uint64_t lost_lines, filtered_lines;       /* sums over sensor.loss and sensor.filtered */
     uint64_t reader_lost; /* sums over losses of the live reader that made this copy */

@@ -17,7 +17,10 @@
 
 #include "kda/audit.h"
 #include "kda/baseline.h"
+#include "kda/buffers.h"
+#include "kda/compare.h"
 #include "kda/error.h"
+#include "kda/etl.h"
 #include "kda/etw.h"
 #include "kda/fit.h"
 #include "kda/gap.h"
@@ -46,6 +49,15 @@ enum kda_row_kind {
     KDA_ROW_ACCOUNT,
     KDA_ROW_FINDING,
     KDA_ROW_COUNT,
+    KDA_ROW_WITNESS,
+    KDA_ROW_DIFFERENCE,
+    KDA_ROW_UNMATCHED,
+    KDA_ROW_TRACE,
+    KDA_ROW_TRACE_SESSION,
+    KDA_ROW_TRACE_CPU,
+    KDA_ROW_TRACE_DAMAGE,
+    KDA_ROW_TRACE_COUNT,
+    KDA_ROW_BUFFER,
     KDA_ROW_CALLBACK,
     KDA_ROW_AUDIT,
     KDA_ROW_UNCHECKED,
@@ -162,6 +174,22 @@ void kda_report_own_profile(struct kda_report *report, const struct kda_own_prof
 void kda_report_format_row(struct kda_report *report, const char *table, const char *name,
                            const char *title, bool usable, const char *advice);
 
+/* What going over the records of a trace buffer found. */
+struct kda_trace_facts {
+    bool framed;                 /* its bytes were looked at; the rest is 0 otherwise */
+    uint64_t records;            /* whole ones */
+    uint64_t unwritten, damaged; /* places reserved but not written; places that hold no record */
+    uint64_t cut;                /* records that reach into missing memory */
+    uint64_t missing;            /* bytes that are not in the image */
+    uint32_t packed;             /* bytes of the whole records, padded to 8 each */
+    bool has_time;
+    uint64_t first, oldest, newest; /* raw: of the first record, and over all */
+    bool has_utc;                   /* the session's clock is known */
+    uint64_t oldest_100ns, newest_100ns;
+};
+void kda_report_buffer(struct kda_report *report, const struct kda_etw_session *session,
+                       const struct kda_trace_buffer *buffer, const struct kda_trace_facts *facts);
+
 /* ---- the sensor's logs ---- */
 
 /* A line of what KDA_LOG_LINE, with all its members. */
@@ -171,6 +199,32 @@ void kda_report_log(struct kda_report *report, const struct kda_log_verdict *ver
 void kda_report_accounts(struct kda_report *report, const struct kda_log_verdict *verdict);
 void kda_report_finding(struct kda_report *report, const struct kda_log_finding *finding);
 void kda_report_count(struct kda_report *report, const struct kda_log_count *count);
+
+/* ---- two witnesses ---- */
+
+/* `source` says what the witness is ("log", "etl", "memory"). */
+void kda_report_witness(struct kda_report *report, unsigned witness, const char *path,
+                        const char *source, const struct kda_compare_witness *seen);
+void kda_report_difference(struct kda_report *report, const struct kda_compare_group *group);
+void kda_report_unmatched(struct kda_report *report, const struct kda_compare_event *event);
+/* ---- trace files ---- */
+
+/* What was seen while all records were read. Times are FILETIME, 0 = none. */
+struct kda_report_trace_totals {
+    uint64_t records, first_time, last_time;
+};
+
+/* `file` is the name that each row carries. */
+void kda_report_trace(struct kda_report *report, const char *file, const struct kda_etl *etl,
+                      const struct kda_report_trace_totals *totals);
+void kda_report_trace_sessions(struct kda_report *report, const char *file,
+                               const struct kda_etl *etl);
+void kda_report_trace_cpus(struct kda_report *report, const char *file, const struct kda_etl *etl);
+void kda_report_trace_damages(struct kda_report *report, const char *file,
+                              const struct kda_etl *etl);
+void kda_report_trace_count(struct kda_report *report, const char *file,
+                            const struct kda_etl_count *count);
+void kda_report_trace_total(struct kda_report *report, const char *file, uint64_t records);
 
 /* ---- callbacks and the audit ---- */
 

@@ -1,24 +1,13 @@
-#define _FILE_OFFSET_BITS 64
-#define _GNU_SOURCE     /* SEEK_DATA */
-#define _DEFAULT_SOURCE /* flock: POSIX locks vanish when any descriptor of the file closes */
-#define _POSIX_C_SOURCE 200809L
-
 #include "file.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "alloc.h"
+#include "file_os.h"
 
 struct kda_file {
-    int fd; /* -1: memory */
+    intptr_t handle; /* KDA_NO_HANDLE: memory */
     const uint8_t *bytes;
     uint64_t size;
     uint64_t calls, total;
@@ -26,64 +15,30 @@ struct kda_file {
     char *name;
 };
 
-enum kda_path_kind kda_path_kind(const char *path)
+static struct kda_file *file_of(const char *name)
 {
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return KDA_PATH_NONE;
-    if (S_ISDIR(st.st_mode))
-        return KDA_PATH_FOLDER;
-    return S_ISREG(st.st_mode) ? KDA_PATH_FILE : KDA_PATH_OTHER;
-}
-
-static const char *kind_of(mode_t mode)
-{
-    if (S_ISDIR(mode))
-        return "a directory";
-    if (S_ISFIFO(mode))
-        return "a pipe";
-    if (S_ISSOCK(mode))
-        return "a socket";
-    return "a character device";
-}
-
-static enum kda_status open_fd(const char *path, struct kda_file *file, struct kda_error *err)
-{
-    /* O_NONBLOCK: opening a pipe by mistake must not hang before it can be refused. */
-    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file->fd < 0)
-        return kda_fail(err, KDA_IO, "file", "cannot open \"%s\": %s", path, strerror(errno));
-    struct stat st;
-    if (kda_fault() || fstat(file->fd, &st) != 0)
-        return kda_fail(err, KDA_IO, "file", "cannot examine \"%s\": %s", path, strerror(errno));
-    /* FILETIME counts from 1601. */
-    if (st.st_mtime > 0)
-        file->time_100ns = ((uint64_t)st.st_mtime + 11644473600u) * 10000000u;
-    if (S_ISREG(st.st_mode)) {
-        file->size = (uint64_t)st.st_size;
-        return KDA_OK;
+    struct kda_file *file = kda_calloc(1, sizeof(*file));
+    char *copy = kda_strdup(name);
+    if (!file || !copy) {
+        kda_free(file);
+        kda_free(copy);
+        return NULL;
     }
-    if (!S_ISBLK(st.st_mode))
-        return kda_fail(err, KDA_IO, "file", "\"%s\" is %s, not a file", path, kind_of(st.st_mode));
-    off_t end = lseek(file->fd, 0, SEEK_END);
-    if (end < 0)
-        return kda_fail(err, KDA_IO, "file", "cannot measure \"%s\": %s", path, strerror(errno));
-    file->size = (uint64_t)end;
-    return KDA_OK;
+    file->handle = KDA_NO_HANDLE;
+    file->name = copy;
+    return file;
 }
 
 enum kda_status kda_file_open(const char *path, struct kda_file **ret, struct kda_error *err)
 {
-    struct kda_file *file = kda_calloc(1, sizeof(*file));
-    char *name = kda_strdup(path);
-    if (!file || !name) {
-        kda_free(file);
-        kda_free(name);
+    struct kda_file *file = file_of(path);
+    if (!file)
         return kda_fail(err, KDA_NO_MEMORY, "file", "out of memory opening \"%s\"", path);
-    }
-    file->fd = -1;
-    file->name = name;
-    enum kda_status status = open_fd(path, file, err);
+    struct kda_opened opened = {.handle = KDA_NO_HANDLE};
+    enum kda_status status = kda_os_open(path, &opened, err);
+    file->handle = opened.handle;
+    file->size = opened.size;
+    file->time_100ns = opened.time_100ns;
     if (status != KDA_OK) {
         kda_file_close(file);
         return status;
@@ -95,17 +50,11 @@ enum kda_status kda_file_open(const char *path, struct kda_file **ret, struct kd
 enum kda_status kda_file_open_memory(const void *bytes, size_t size, const char *name,
                                      struct kda_file **ret, struct kda_error *err)
 {
-    struct kda_file *file = kda_calloc(1, sizeof(*file));
-    char *copy = kda_strdup(name);
-    if (!file || !copy) {
-        kda_free(file);
-        kda_free(copy);
+    struct kda_file *file = file_of(name);
+    if (!file)
         return kda_fail(err, KDA_NO_MEMORY, "file", "out of memory opening \"%s\"", name);
-    }
-    file->fd = -1;
     file->bytes = bytes;
     file->size = size;
-    file->name = copy;
     *ret = file;
     return KDA_OK;
 }
@@ -114,10 +63,17 @@ void kda_file_close(struct kda_file *file)
 {
     if (!file)
         return;
-    if (file->fd >= 0)
-        (void)close(file->fd);
+    if (file->handle != KDA_NO_HANDLE)
+        kda_os_close(file->handle);
     kda_free(file->name);
     kda_free(file);
+}
+
+enum kda_status kda_file_measure(struct kda_file *file, struct kda_error *err)
+{
+    if (file->handle == KDA_NO_HANDLE)
+        return KDA_OK;
+    return kda_os_measure(file->handle, file->name, &file->size, err);
 }
 
 uint64_t kda_file_size(const struct kda_file *file)
@@ -150,27 +106,6 @@ uint64_t kda_file_read_bytes(const struct kda_file *file)
     return file->total;
 }
 
-static enum kda_status read_fd(struct kda_file *file, uint64_t off, uint8_t *buf, size_t size,
-                               struct kda_error *err)
-{
-    size_t done = 0;
-    while (done < size) {
-        ssize_t n = pread(file->fd, buf + done, size - done, (off_t)(off + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return kda_fail_at(err, KDA_IO, "file", off + done,
-                               "reading \"%s\" at offset 0x%llx: %s", file->name,
-                               (unsigned long long)(off + done), strerror(errno));
-        if (n == 0)
-            return kda_fail_at(err, KDA_IO, "file", off + done,
-                               "\"%s\" became shorter while it was read (offset 0x%llx)",
-                               file->name, (unsigned long long)(off + done));
-        done += (size_t)n;
-    }
-    return KDA_OK;
-}
-
 enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf, size_t size,
                                  struct kda_error *err)
 {
@@ -187,20 +122,14 @@ enum kda_status kda_file_read_at(struct kda_file *file, uint64_t off, void *buf,
         memcpy(buf, file->bytes + off, size);
         return KDA_OK;
     }
-    return read_fd(file, off, buf, size, err);
+    return kda_os_read(file->handle, file->name, off, buf, size, err);
 }
 
 uint64_t kda_file_next_data(struct kda_file *file, uint64_t off)
 {
-#ifdef SEEK_DATA
-    if (file->fd >= 0 && off < file->size) {
-        off_t at = lseek(file->fd, (off_t)off, SEEK_DATA);
-        if (at < 0)
-            return errno == ENXIO ? file->size : off;
-        return (uint64_t)at;
-    }
-#endif
-    return off;
+    if (file->handle == KDA_NO_HANDLE || off >= file->size)
+        return off;
+    return kda_os_next_data(file->handle, off, file->size);
 }
 
 enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret, size_t *size,
@@ -225,7 +154,8 @@ enum kda_status kda_file_read_all(struct kda_file *file, size_t max, void **ret,
 
 struct names {
     char **items;
-    size_t count, capacity;
+    size_t count, capacity, max;
+    bool failed;
 };
 
 static int by_name(const void *a, const void *b)
@@ -233,38 +163,32 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static enum kda_status read_names(DIR *dir, size_t max, struct names *names)
+static bool add_name(void *context, const char *name)
 {
-    const struct dirent *entry;
-    while (names->count < max && (entry = readdir(dir)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        void *items = names->items;
-        if (!kda_grow(&items, &names->capacity, names->count + 1, sizeof(*names->items), max))
-            return KDA_NO_MEMORY;
-        names->items = items;
-        names->items[names->count] = kda_strdup(entry->d_name);
-        if (!names->items[names->count])
-            return KDA_NO_MEMORY;
-        names->count++;
-    }
-    return KDA_OK;
+    struct names *names = context;
+    void *items = names->items;
+    if (names->count == names->max)
+        return false;
+    names->failed =
+        !kda_grow(&items, &names->capacity, names->count + 1, sizeof(*names->items), names->max);
+    if (names->failed)
+        return false;
+    names->items = items;
+    names->items[names->count] = kda_strdup(name);
+    names->failed = !names->items[names->count];
+    names->count += names->failed ? 0 : 1;
+    return !names->failed;
 }
 
 enum kda_status kda_dir_walk(const char *path, size_t max, kda_dir_fn fn, void *context,
                              struct kda_error *err)
 {
-    struct names names = {NULL, 0, 0};
+    struct names names = {.max = max};
     if (kda_fault())
         return kda_fail(err, KDA_IO, "file", "cannot open folder \"%s\": injected fault", path);
-    DIR *dir = opendir(path);
-    if (!dir)
-        return kda_fail(err, errno == ENOENT ? KDA_ABSENT : KDA_IO, "file",
-                        "cannot open folder \"%s\": %s", path, strerror(errno));
-    enum kda_status status = read_names(dir, max, &names);
-    (void)closedir(dir);
-    if (status != KDA_OK)
-        (void)kda_fail(err, status, "file", "out of memory reading folder \"%s\"", path);
+    enum kda_status status = kda_os_list(path, add_name, &names, err);
+    if (status == KDA_OK && names.failed)
+        status = kda_fail(err, KDA_NO_MEMORY, "file", "out of memory reading folder \"%s\"", path);
     else if (names.count > 1)
         qsort(names.items, names.count, sizeof(*names.items), by_name);
     for (size_t i = 0; status == KDA_OK && i < names.count && fn(context, names.items[i]); i++)
@@ -273,166 +197,4 @@ enum kda_status kda_dir_walk(const char *path, size_t max, kda_dir_fn fn, void *
         kda_free(names.items[i]);
     kda_free(names.items);
     return status;
-}
-
-void kda_file_remove(const char *path)
-{
-    (void)unlink(path);
-}
-
-void kda_dir_remove(const char *path)
-{
-    (void)rmdir(path);
-}
-
-static enum kda_status make_dir(const char *path, struct kda_error *err)
-{
-    if (kda_fault())
-        return kda_fail(err, KDA_IO, "file", "cannot create folder \"%s\": injected fault", path);
-    if (mkdir(path, 0777) == 0)
-        return KDA_OK;
-    int reason = errno;
-    struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return KDA_OK;
-    return kda_fail(err, KDA_IO, "file", "cannot create folder \"%s\": %s", path, strerror(reason));
-}
-
-enum kda_status kda_dirs_create(const char *path, struct kda_error *err)
-{
-    struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return KDA_OK;
-    char *copy = kda_strdup(path);
-    if (!copy)
-        return kda_fail(err, KDA_NO_MEMORY, "file", "out of memory creating \"%s\"", path);
-    enum kda_status status = KDA_OK;
-    for (char *p = copy + 1; status == KDA_OK && *copy && *p; p++) {
-        if (*p != '/')
-            continue;
-        *p = '\0';
-        status = make_dir(copy, err);
-        *p = '/';
-    }
-    if (status == KDA_OK)
-        status = make_dir(copy, err);
-    kda_free(copy);
-    return status;
-}
-
-struct kda_outfile {
-    int fd;
-    uint64_t size;
-    bool committed;
-    char *path;
-};
-
-/* Between open and lock the last holder may have renamed the file into place: then the lock is on
- * the finished file, and writing there would damage it. */
-static bool still_named(int fd, const char *path)
-{
-    struct stat held, named;
-    return fstat(fd, &held) == 0 && stat(path, &named) == 0 && held.st_dev == named.st_dev &&
-           held.st_ino == named.st_ino;
-}
-
-static enum kda_status lock_out(struct kda_outfile *out, struct kda_error *err)
-{
-    for (int attempt = 0; attempt < 16; attempt++) {
-        out->fd = open(out->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-                       0666);
-        if (out->fd < 0 || kda_fault())
-            return kda_fail(err, KDA_IO, "file", "cannot write \"%s\": %s", out->path,
-                            out->fd < 0 ? strerror(errno) : "injected fault");
-        /* A file system without locks is no reason to refuse. */
-        if (flock(out->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-            return kda_fail(err, KDA_IO, "file", "\"%s\" is being written by another process",
-                            out->path);
-        if (still_named(out->fd, out->path))
-            return KDA_OK;
-        (void)close(out->fd);
-        out->fd = -1;
-    }
-    return kda_fail(err, KDA_IO, "file", "\"%s\" keeps changing while it is opened", out->path);
-}
-
-enum kda_status kda_outfile_open(const char *path, struct kda_outfile **ret, struct kda_error *err)
-{
-    struct kda_outfile *out = kda_calloc(1, sizeof(*out));
-    char *name = kda_strdup(path);
-    if (!out || !name) {
-        kda_free(out);
-        kda_free(name);
-        return kda_fail(err, KDA_NO_MEMORY, "file", "out of memory opening \"%s\"", path);
-    }
-    out->fd = -1;
-    out->path = name;
-    struct stat st;
-    enum kda_status status = lock_out(out, err);
-    if (status == KDA_OK && (fstat(out->fd, &st) != 0 || !S_ISREG(st.st_mode)))
-        status = kda_fail(err, KDA_IO, "file", "\"%s\" is not a file that can be written", path);
-    if (status != KDA_OK) {
-        kda_outfile_close(out, true);
-        return status;
-    }
-    out->size = (uint64_t)st.st_size;
-    *ret = out;
-    return KDA_OK;
-}
-
-uint64_t kda_outfile_size(const struct kda_outfile *out)
-{
-    return out->size;
-}
-
-enum kda_status kda_outfile_write(struct kda_outfile *out, const void *bytes, size_t size,
-                                  struct kda_error *err)
-{
-    const uint8_t *p = bytes;
-    if (kda_fault())
-        return kda_fail(err, KDA_IO, "file", "cannot write \"%s\": injected fault", out->path);
-    for (size_t done = 0; done < size;) {
-        ssize_t n = write(out->fd, p + done, size - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return kda_fail(err, KDA_IO, "file", "cannot write \"%s\": %s", out->path,
-                            n < 0 ? strerror(errno) : "the system took no bytes");
-        done += (size_t)n;
-        out->size += (size_t)n;
-    }
-    return KDA_OK;
-}
-
-enum kda_status kda_outfile_reset(struct kda_outfile *out, struct kda_error *err)
-{
-    if (kda_fault() || ftruncate(out->fd, 0) != 0)
-        return kda_fail(err, KDA_IO, "file", "cannot empty \"%s\": %s", out->path, strerror(errno));
-    out->size = 0;
-    return KDA_OK;
-}
-
-enum kda_status kda_outfile_commit(struct kda_outfile *out, const char *target,
-                                   struct kda_error *err)
-{
-    if (kda_fault() || fsync(out->fd) != 0)
-        return kda_fail(err, KDA_IO, "file", "cannot flush \"%s\": %s", out->path, strerror(errno));
-    if (kda_fault() || rename(out->path, target) != 0)
-        return kda_fail(err, KDA_IO, "file", "cannot move \"%s\" to \"%s\": %s", out->path, target,
-                        strerror(errno));
-    out->committed = true;
-    return KDA_OK;
-}
-
-void kda_outfile_close(struct kda_outfile *out, bool keep)
-{
-    if (!out)
-        return;
-    /* Removed before the lock goes, so that no one else's new file is hit. */
-    if (!keep && !out->committed && out->fd >= 0)
-        (void)unlink(out->path);
-    if (out->fd >= 0)
-        (void)close(out->fd);
-    kda_free(out->path);
-    kda_free(out);
 }

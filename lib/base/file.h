@@ -1,6 +1,6 @@
 /*
- * file.h - positioned reads from a file or from bytes in memory. The only place of the library
- * that talks to the operating system about files.
+ * file.h - positioned reads from a file or from bytes in memory; folders; files being written. The
+ * only place of the library that talks to the operating system about files. Paths are UTF-8.
  */
 #ifndef KDA_BASE_FILE_H
 #define KDA_BASE_FILE_H
@@ -23,6 +23,16 @@ typedef bool (*kda_dir_fn)(void *context, const char *name);
 KDA_MUST_CHECK enum kda_status kda_dir_walk(const char *path, size_t max, kda_dir_fn fn,
                                             void *context, struct kda_error *err);
 
+/* Where this user's programs keep what can be made again; kda_free. NULL: out of memory or, with
+ * *named false, the environment names no such folder. */
+char *kda_cache_folder(bool *named);
+
+/* The last name of a path. */
+const char *kda_path_name(const char *path);
+
+/* Is it an absolute path of another system, copied from there? */
+bool kda_path_is_foreign(const char *path);
+
 /* Opens a regular file or block device for reading. Directories, pipes and sockets are refused
  * with KDA_IO and a sentence that says what was found. */
 KDA_MUST_CHECK enum kda_status kda_file_open(const char *path, struct kda_file **ret,
@@ -35,7 +45,9 @@ KDA_MUST_CHECK enum kda_status kda_file_open_memory(const void *bytes, size_t si
 
 void kda_file_close(struct kda_file *file); /* NULL is allowed */
 
-uint64_t kda_file_size(const struct kda_file *file); /* size when opened, bytes */
+uint64_t kda_file_size(const struct kda_file *file); /* size when opened or measured, bytes */
+/* Takes the size of a file that may have grown, whatever stands at its path by now. */
+KDA_MUST_CHECK enum kda_status kda_file_measure(struct kda_file *file, struct kda_error *err);
 uint64_t kda_file_time(const struct kda_file *file); /* last change, FILETIME; 0 = not known */
 const char *kda_file_name(const struct kda_file *file);
 bool kda_file_is_memory(const struct kda_file *file);

@@ -272,7 +272,7 @@ enum kda_status kda_etw_map_silos(struct kda_kernel *kernel, struct kda_etw **re
 
 enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, struct kda_error *err)
 {
-    struct kda_etw *etw;
+    struct kda_etw *etw = NULL;
     enum kda_status status = create(kernel, &etw, err);
     if (status != KDA_OK)
         return status;

@@ -26,9 +26,27 @@ static bool bad(struct kda_log_line *line, const char *problem)
     return false;
 }
 
-/* Members of the object in order. Keys beyond the table's end are a line of no known schema. */
+/* Is the last member's key there before? `seen` has a bit for each length and last character met,
+ * so that keys are hardly ever compared. */
+static bool is_second(const struct kda_log_line *line, uint64_t *seen)
+{
+    const struct kda_log_member *last = &line->members[line->member_count - 1];
+    unsigned end = last->key_size > 0 ? (unsigned char)last->key[last->key_size - 1] : 0;
+    uint64_t bit = UINT64_C(1) << ((last->key_size * 7 + end) & 63);
+    bool maybe = (*seen & bit) != 0;
+    *seen |= bit;
+    for (size_t i = 0; maybe && i + 1 < line->member_count; i++)
+        if (line->members[i].key_size == last->key_size &&
+            memcmp(line->members[i].key, last->key, last->key_size) == 0)
+            return true;
+    return false;
+}
+
+/* Members of the object in order. Keys beyond the table's end are a line of no known schema, and
+ * so is a key that stands twice: readers differ in which of them they believe. */
 static bool take_members(struct kda_log_line *line)
 {
+    uint64_t seen = 0;
     struct kda_json_pull json;
     struct kda_json_token token;
     struct kda_log_member *outer = NULL;
@@ -52,6 +70,10 @@ static bool take_members(struct kda_log_line *line)
         outer->size = token.size;
         outer->type = type_of(token.type);
         outer->escaped = token.escaped;
+        if (memchr(outer->key, '\\', outer->key_size))
+            return bad(line, "the name of a member is written with an escape");
+        if (is_second(line, &seen))
+            return bad(line, "a member stands twice");
     }
     return bad(line, json.problem);
 }
@@ -190,6 +212,7 @@ bool kda_log_counts(const struct kda_log_member *member,
 {
     struct kda_json_pull json;
     struct kda_json_token token;
+    uint64_t seen = 0; /* a kind that stands twice would be added up, perhaps beyond 64 bits */
     if (member->type != '{')
         return false;
     kda_json_pull_begin(&json, member->value, member->size);
@@ -199,7 +222,11 @@ bool kda_log_counts(const struct kda_log_member *member,
         uint64_t count;
         if (!kda_json_uint(token.value, token.size, &count))
             return false;
-        put(context, kda_log_kind_find(token.key, token.key_size), count);
+        unsigned kind = kda_log_kind_find(token.key, token.key_size);
+        if (kind != 0 && (seen & UINT64_C(1) << kind) != 0)
+            return false;
+        seen |= UINT64_C(1) << kind;
+        put(context, kind, count);
     }
     return !json.failed && token.type == KDA_JSON_CLOSE;
 }

@@ -26,7 +26,7 @@ struct part {
 
 struct kda_log {
     struct part *parts;
-    size_t count;
+    size_t count, room; /* of `parts` */
     const void *memory;
     size_t memory_size;
     char *memory_name;
@@ -58,40 +58,36 @@ static enum kda_status open_part(struct kda_log *log, size_t index, struct kda_f
 
 /* ---- what a file is ---- */
 
-static void place_part(struct part *part, const char *text, size_t size)
+static void place_part(struct part *part, const struct kda_log_line *first)
 {
-    struct kda_log_line line;
-    kda_log_parse(text, size, &line);
-    if (line.what != KDA_LOG_LINE)
+    if (first->what != KDA_LOG_LINE)
         return;
-    const struct kda_log_member *id = kda_log_find(&line, "log");
+    const struct kda_log_member *id = kda_log_find(first, "log");
     if (id && id->type == '"' && id->size < sizeof(part->log))
         (void)kda_log_text(id, part->log, sizeof(part->log));
-    part->first_id = line.has_id ? line.id : 0;
+    part->first_id = first->has_id ? first->id : 0;
 }
 
-/* A first line that is longer than this says nothing about its place: no such line exists. */
-static enum kda_status look_into(struct kda_log *log, size_t index, struct kda_error *err)
+/* Closes the file. A first line that is longer than the buffer says nothing about its place: no
+ * such line exists. */
+static enum kda_status look_into(struct part *part, struct kda_file *file, char *buffer,
+                                 size_t capacity, struct kda_error *err)
 {
-    struct part *part = &log->parts[index];
-    struct kda_file *file = NULL;
-    enum kda_status status = open_part(log, index, &file, err);
-    if (status != KDA_OK)
-        return status;
     part->size = kda_file_size(file);
-    size_t want = part->size < log->capacity ? (size_t)part->size : log->capacity;
-    status = kda_file_read_at(file, 0, log->buffer, want, err);
+    size_t want = part->size < capacity ? (size_t)part->size : capacity;
+    enum kda_status status = kda_file_read_at(file, 0, buffer, want, err);
+    if (status == KDA_OK && want > 0 && buffer[0] != '{')
+        status = kda_fail(err, KDA_UNSUPPORTED, "log",
+                          "\"%s\" is no event log: its first line is no JSON object",
+                          kda_file_name(file));
     kda_file_close(file);
-    if (status != KDA_OK)
-        return status;
-    if (want > 0 && log->buffer[0] != '{')
-        return kda_fail(err, KDA_UNSUPPORTED, "log",
-                        "\"%s\" is no event log: its first line is no JSON object",
-                        part_name(log, index));
-    const char *end = memchr(log->buffer, '\n', want);
-    if (end)
-        place_part(part, log->buffer, (size_t)(end - log->buffer));
-    return KDA_OK;
+    const char *end = status == KDA_OK ? memchr(buffer, '\n', want) : NULL;
+    if (end) {
+        struct kda_log_line line;
+        kda_log_parse(buffer, (size_t)(end - buffer), &line);
+        place_part(part, &line);
+    }
+    return status;
 }
 
 static int compare_parts(const void *a, const void *b)
@@ -130,7 +126,10 @@ static enum kda_status open_all(struct kda_log *log, const char *const *paths,
         log->parts[i].given = i;
         if (paths && !(log->parts[i].path = kda_strdup(paths[i])))
             return kda_fail(err, KDA_NO_MEMORY, "log", "out of memory for %zu files", log->count);
-        enum kda_status status = look_into(log, i, err);
+        struct kda_file *file = NULL;
+        enum kda_status status = open_part(log, i, &file, err);
+        if (status == KDA_OK)
+            status = look_into(&log->parts[i], file, log->buffer, log->capacity, err);
         if (status != KDA_OK)
             return status;
         log->total += log->parts[i].size;
@@ -152,6 +151,7 @@ static enum kda_status create(size_t count, struct kda_log **ret, struct kda_err
         log->buffer = kda_calloc(FIRST_BUFFER, 1);
         log->capacity = FIRST_BUFFER;
         log->count = log->parts ? count : 0;
+        log->room = log->count;
     }
     if (!log || !log->parts || !log->buffer) {
         kda_log_close(log);
@@ -265,6 +265,9 @@ static void hand_out(struct kda_log *log, struct kda_log_line *line, size_t size
 {
     kda_log_parse(log->buffer + log->start, size, line);
     place_line(log, line);
+    /* Not there yet when the file was looked into. */
+    if (log->number == 0 && !log->parts[log->current].log[0])
+        place_part(&log->parts[log->current], line);
     log->number++;
     log->start += size;
     log->told_cut = false;
@@ -343,7 +346,16 @@ static bool tell_cut(struct kda_log *log, struct kda_log_line *line)
     return true;
 }
 
-static enum kda_status enter_file(struct kda_log *log, size_t index, struct kda_error *err)
+/* The open file may have grown, even if its name has gone. */
+static enum kda_status measure_file(struct kda_log *log, struct kda_error *err)
+{
+    enum kda_status status = kda_file_measure(log->file, err);
+    if (status == KDA_OK)
+        log->file_size = kda_file_size(log->file);
+    return status;
+}
+
+static enum kda_status start_file(struct kda_log *log, size_t index, struct kda_error *err)
 {
     struct kda_file *file = NULL;
     enum kda_status status = open_part(log, index, &file, err);
@@ -352,14 +364,6 @@ static enum kda_status enter_file(struct kda_log *log, size_t index, struct kda_
     kda_file_close(log->file);
     log->file = file;
     log->file_size = kda_file_size(file);
-    return KDA_OK;
-}
-
-static enum kda_status start_file(struct kda_log *log, size_t index, struct kda_error *err)
-{
-    enum kda_status status = enter_file(log, index, err);
-    if (status != KDA_OK)
-        return status;
     log->current = index;
     log->off = log->number = 0;
     log->start = log->used = 0;
@@ -382,7 +386,7 @@ enum kda_status kda_log_next(struct kda_log *log, struct kda_log_line *line, str
     if (!log->file)
         status = start_file(log, 0, err);
     else if (log->ended)
-        status = enter_file(log, log->current, err); /* it may have grown */
+        status = measure_file(log, err);
     while (status == KDA_OK) {
         bool have;
         status = next_in_file(log, line, &have, err);
@@ -394,6 +398,139 @@ enum kda_status kda_log_next(struct kda_log *log, struct kda_log_line *line, str
         }
         status = start_file(log, log->current + 1, err);
     }
+    return status;
+}
+
+/* ---- the file in which a log goes on ---- */
+
+#define NAMES_MAX ((size_t)1 << 20)
+#define FIRST_LINE_MAX 4096u /* of a further file: sensor.file */
+
+/* A name ends with a number before its suffix: kdamonitor-20261129-210405-1a2b3c4d-000001.jsonl. */
+struct numbered {
+    size_t stem; /* bytes before the number */
+    uint64_t number;
+    const char *suffix;
+};
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool split_name(const char *name, struct numbered *ret)
+{
+    const char *dot = strrchr(name, '.');
+    size_t end = dot ? (size_t)(dot - name) : strlen(name);
+    size_t stem = end;
+    while (stem > 0 && is_digit(name[stem - 1]))
+        stem--;
+    if (stem == end || end - stem > 18)
+        return false;
+    ret->stem = stem;
+    ret->suffix = name + end;
+    ret->number = 0;
+    for (size_t i = stem; i < end; i++)
+        ret->number = ret->number * 10 + (unsigned)(name[i] - '0');
+    return true;
+}
+
+struct search {
+    const char *name;
+    struct numbered now, best;
+    char *found; /* name with the smallest greater number */
+    bool out_of_memory;
+};
+
+static bool consider(void *context, const char *name)
+{
+    struct search *search = context;
+    struct numbered other;
+    if (!split_name(name, &other) || other.stem != search->now.stem ||
+        memcmp(name, search->name, other.stem) != 0 ||
+        strcmp(other.suffix, search->now.suffix) != 0 || other.number <= search->now.number ||
+        (search->found && other.number >= search->best.number))
+        return true;
+    kda_free(search->found);
+    search->found = kda_strdup(name);
+    search->best = other;
+    search->out_of_memory = !search->found;
+    return search->found != NULL;
+}
+
+/* Path of the file beside `path` that has the next number there is; *ret stays NULL if none has. */
+static enum kda_status find_successor(const char *path, char **ret, struct kda_error *err)
+{
+    struct search search = {.name = kda_path_name(path)};
+    if (!split_name(search.name, &search.now))
+        return KDA_OK;
+    size_t folder = (size_t)(search.name - path);
+    char *text = kda_calloc(folder + 2, 1);
+    enum kda_status status = KDA_NO_MEMORY;
+    if (text) {
+        memcpy(text, path, folder);
+        status = kda_dir_walk(folder > 0 ? text : ".", NAMES_MAX, consider, &search, err);
+    }
+    kda_free(text);
+    if (status == KDA_OK && search.found) {
+        size_t size = strlen(search.found) + 1;
+        char *whole = kda_calloc(folder + size, 1);
+        if (whole) {
+            memcpy(whole, path, folder);
+            memcpy(whole + folder, search.found, size);
+        }
+        search.out_of_memory = !whole;
+        *ret = whole;
+    }
+    kda_free(search.found);
+    return !text || search.out_of_memory
+               ? kda_fail(err, KDA_NO_MEMORY, "log", "out of memory for the next file")
+               : status;
+}
+
+/* Takes over part->path when it has been added. */
+static enum kda_status add_part(struct kda_log *log, struct part *part, struct kda_error *err)
+{
+    const struct part *last = &log->parts[log->count - 1];
+    if (log->count == KDA_LOG_MAX_FILES)
+        return kda_fail(err, KDA_LIMIT, "log", "the log has more files than the %u allowed",
+                        KDA_LOG_MAX_FILES);
+    part->group = last->group;
+    part->given = log->count;
+    if (log->count == log->room) {
+        struct part *grown = kda_realloc_array(log->parts, log->room * 2, sizeof(*log->parts));
+        if (!grown)
+            return kda_fail(err, KDA_NO_MEMORY, "log", "out of memory for the next file");
+        log->parts = grown;
+        log->room *= 2;
+    }
+    log->total += part->size;
+    log->parts[log->count++] = *part;
+    return KDA_OK;
+}
+
+enum kda_status kda_log_find_next_file(struct kda_log *log, bool *found, struct kda_error *err)
+{
+    struct part part = {0};
+    struct kda_file *file = NULL;
+    char head[FIRST_LINE_MAX];
+    *found = false;
+    const struct part *last = &log->parts[log->count - 1];
+    if (log->memory || !last->log[0])
+        return KDA_OK;
+    enum kda_status status = find_successor(last->path, &part.path, err);
+    if (status != KDA_OK || !part.path)
+        return status;
+    status = kda_file_open(part.path, &file, err);
+    if (status == KDA_OK)
+        status = look_into(&part, file, head, sizeof(head), err);
+    /* Its first line may not be there yet, or it may be of another log: then it is none. */
+    if (status == KDA_OK && strcmp(part.log, last->log) == 0 && part.first_id > last->first_id) {
+        status = add_part(log, &part, err);
+        *found = status == KDA_OK;
+    }
+    if (!*found)
+        kda_free(part.path);
     return status;
 }
 

@@ -8,9 +8,10 @@
 
 #include "bytes.h"
 
+/* Each kind stands once; kind 0 is one that nobody knows. */
 static void put_count(void *context, unsigned kind, uint64_t count)
 {
-    ((uint64_t *)context)[kind] += count;
+    ((uint64_t *)context)[kind] |= kind ? count : 1;
 }
 
 static bool take_totals(struct kda_log_check *check, const struct kda_log_line *line)
@@ -29,7 +30,11 @@ static bool take_totals(struct kda_log_check *check, const struct kda_log_line *
         /* Where nothing was lost or filtered there may be no such object. */
         if (!member && i >= 2)
             continue;
-        if (member && kda_log_counts(member, put_count, parts[i].counts))
+        bool good = member && kda_log_counts(member, put_count, parts[i].counts);
+        if (good && parts[i].counts[0] != 0)
+            kda_log_say(check, "account", line, "\"%s\" counts a kind that is not known",
+                        parts[i].key);
+        if (good)
             continue;
         kda_log_say(check, "account", line, "%s without a usable \"%s\"",
                     kda_log_kind_name(line->kind), parts[i].key);
@@ -111,10 +116,21 @@ static void take_base(struct kda_log_check *check)
     }
 }
 
+/* Totals that name any kind of sensor.* count all of them: those of the sensor always do, because
+ * there is a sensor.start. Totals made by others may be of recorded kinds alone. */
+static bool counts_sensor(const struct kda_log_totals *now)
+{
+    for (unsigned kind = 1; kind < kda_log_kind_count(); kind++)
+        if (kda_log_kind_is_sensor(kind) && (now->offered[kind] > 0 || now->written[kind] > 0))
+            return true;
+    return false;
+}
+
 void kda_log_check_totals(struct kda_log_check *check, const struct kda_log_line *line, bool final)
 {
     if (!take_totals(check, line))
         return;
+    bool sensor = counts_sensor(&check->now);
     if (!check->based)
         take_base(check);
     struct kda_log_verdict *verdict = &check->verdict;
@@ -124,9 +140,11 @@ void kda_log_check_totals(struct kda_log_check *check, const struct kda_log_line
         account->written = check->now.written[kind];
         account->lost = check->now.lost[kind];
         account->filtered = check->now.filtered[kind];
-        if (!kda_log_kind_name(kind) || kda_log_kind_is_sensor(kind))
+        if (!kda_log_kind_name(kind))
             continue;
         check_sum(check, line, kind, final);
+        if (kda_log_kind_is_sensor(kind) && !sensor)
+            continue;
         check_falling(check, line, kind);
         /* A log without its beginning cannot tell what its first totals owe to missing lines. */
         check_lines(check, line, kind, final && verdict->has_start);

@@ -2,8 +2,8 @@
  * verify.c - the account of a log: lines in order, ids dense, times that never go back, and every
  * event that was offered either written, or lost and counted, or taken by a rule and counted.
  *
- * Kinds sensor.* are what the sensor says about itself: they have ids like all lines, but nobody
- * offers them, so they are not part of the account.
+ * Kinds sensor.* are what the sensor says about itself. They are part of the account: never lost,
+ * never filtered, and a line with totals counts itself.
  */
 #include "verify.h"
 
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "bytes.h"
 #include "kda_event.h"
 
 void kda_log_say(struct kda_log_check *check, const char *what, const struct kda_log_line *line,
@@ -78,8 +79,12 @@ static bool is_reader_loss(const struct kda_log_line *line)
 static void check_gap(struct kda_log_check *check, const struct kda_log_line *line)
 {
     uint64_t missing = line->id - check->next_id;
-    if (missing <= check->reader_gap) {
-        check->reader_gap -= missing;
+    if (missing == check->reader_gap)
+        return;
+    if (missing < check->reader_gap) {
+        kda_log_say(check, "id", line,
+                    "%" PRIu64 " lines are missing where the reader's loss counts %" PRIu64,
+                    missing, check->reader_gap);
         return;
     }
     kda_log_say(check, "id", line,
@@ -96,6 +101,8 @@ static void check_id(struct kda_log_check *check, const struct kda_log_line *lin
             kda_log_say(check, "id", line, "no id");
         return;
     }
+    if (line->id == UINT64_MAX)
+        kda_log_say(check, "id", line, "id %" PRIu64 " has no next one", line->id);
     if (verdict->ids == 0) {
         verdict->first_id = line->id;
         if (line->kind != KDA_KIND_SENSOR_START && line->id == 0)
@@ -103,9 +110,10 @@ static void check_id(struct kda_log_check *check, const struct kda_log_line *lin
     } else if (line->id < check->next_id) {
         kda_log_say(check, "id", line, "id %" PRIu64 " follows %" PRIu64, line->id,
                     check->next_id - 1);
-    } else if (line->id > check->next_id) {
+    } else {
         check_gap(check, line);
     }
+    check->reader_gap = 0;
     verdict->ids++;
     verdict->last_id = line->id;
     check->next_id = line->id + 1;
@@ -130,32 +138,43 @@ static void check_time(struct kda_log_check *check, const struct kda_log_line *l
 
 /* ---- one line ---- */
 
+/* Counts of a kind that nobody knows, or beyond what can be counted, belong to no account. */
+static void add_count(struct kda_log_check *check, unsigned kind, uint64_t count, uint64_t *sum)
+{
+    if (kind == 0 || !kda_add64(*sum, count, sum))
+        check->strange = true;
+}
+
 static void add_lost(void *context, unsigned kind, uint64_t count)
 {
     struct kda_log_check *check = context;
-    check->verdict.account[kind].lost_lines += count;
+    add_count(check, kind, count, &check->verdict.account[kind].lost_lines);
 }
 
 static void add_reader_lost(void *context, unsigned kind, uint64_t count)
 {
     struct kda_log_check *check = context;
-    check->verdict.account[kind].reader_lost += count;
-    check->reader_gap += count;
+    add_count(check, kind, count, &check->verdict.account[kind].reader_lost);
+    add_count(check, kind, count, &check->reader_gap);
 }
 
 static void add_filtered(void *context, unsigned kind, uint64_t count)
 {
     struct kda_log_check *check = context;
-    check->verdict.account[kind].filtered_lines += count;
+    add_count(check, kind, count, &check->verdict.account[kind].filtered_lines);
 }
 
 static void take_counts(struct kda_log_check *check, const struct kda_log_line *line,
                         const char *key, void (*put)(void *context, unsigned kind, uint64_t count))
 {
     const struct kda_log_member *member = kda_log_find(line, key);
+    check->strange = false;
     if (!member || !kda_log_counts(member, put, check))
         kda_log_say(check, "line", line, "%s without a usable \"%s\"",
                     kda_log_kind_name(line->kind), key);
+    else if (check->strange)
+        kda_log_say(check, "line", line,
+                    "\"%s\" counts a kind that is not known, or more than can be counted", key);
 }
 
 static void take_kind(struct kda_log_check *check, const struct kda_log_line *line)
@@ -202,7 +221,9 @@ static void take_line(struct kda_log_check *check, const struct kda_log_line *li
         kda_log_say(check, "line", line, "of a kind that is not known");
     verdict->lines++;
     verdict->tail++;
-    verdict->account[line->kind].lines++;
+    /* A line that a live reader got for itself is not one of the log. */
+    if (!is_reader_loss(line))
+        verdict->account[line->kind].lines++;
     take_kind(check, line);
 }
 
@@ -250,6 +271,8 @@ static void take_cut(struct kda_log_check *check, const struct kda_log_line *lin
 {
     size_t next = line->file + 1;
     bool last = next == kda_log_file_count(check->log) || kda_log_starts_at(check->log, next);
+    if (check->stopped)
+        kda_log_say(check, "end", line, "bytes that are no line follow sensor.stop");
     if (last)
         check->verdict.cut_line = true;
     else

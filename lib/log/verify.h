@@ -19,8 +19,9 @@ struct kda_log_check {
     size_t file;
     bool entered; /* a file was begun */
     uint64_t next_id;
-    uint64_t reader_gap; /* lines that the live reader lost and that no gap of ids explains yet */
+    uint64_t reader_gap; /* lines that the live reader lost since the last one with an id */
     bool shutdown, stopped, told_end;
+    bool strange; /* the counts that were read last could not all be taken */
     /* A log without its beginning (older files were deleted) is compared from its first totals
      * on: what those were ahead of the files. */
     bool based;

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "columns_audit.h"
+#include "columns_compare.h"
+#include "columns_etl.h"
 #include "columns_log.h"
 
 enum {
@@ -221,6 +223,40 @@ static const struct kda_column profile_columns[] = {
     {"problem", "Problem", O, NULL, NULL},
 };
 
+static const struct kda_column buffer_columns[] = {
+    {"row", "", C, NULL, NULL},
+    {"silo", "Silo", H, NULL, NULL},
+    {"session_id", "Session", R, NULL, NULL},
+    {"session", "", C, NULL, NULL},
+    {"va", "Address", R, NULL, NULL},
+    {"cpu", "CPU", R, NULL, NULL},
+    {"state", "State", 0, NULL, NULL},
+    {"used", "Used", R, NULL, NULL},
+    {"size", "of", R, NULL, NULL},
+    {"records", "Events", R, NULL, NULL},
+    {"old", "Old", O, NULL, "old|"},
+    {"copy", "Copy", O, NULL, "copy|"},
+    {"unwritten", "Unwritten", R | O, NULL, NULL},
+    {"damaged", "Damaged", R | O, NULL, NULL},
+    {"missing", "Missing", R | O, NULL, NULL},
+    {"cut", "", C, NULL, NULL},
+    {"oldest", "Oldest", O, NULL, NULL},
+    {"newest", "Newest", O, NULL, NULL},
+    {"oldest_raw", "", C, NULL, NULL},
+    {"newest_raw", "", C, NULL, NULL},
+    {"sequence", "Sequence", R, NULL, NULL},
+    {"found_by", "Found By", 0, NULL, NULL},
+    {"slot_cpu", "", C, NULL, NULL},
+    {"references", "", C, NULL, NULL},
+    {"overfull", "", C, NULL, NULL},
+    {"flags", "", C, NULL, NULL},
+    {"type", "", C, NULL, NULL},
+    {"time_raw", "", C, NULL, NULL},
+    {"consumer", "", C, NULL, NULL},
+    {"pid", "PID", R | O, NULL, NULL},
+    {"process", "Process", O, NULL, NULL},
+};
+
 static const struct kda_column gap_columns[] = {
     {"row", "", C, NULL, NULL},
     {"what", "Gap", 0, NULL, NULL},
@@ -243,6 +279,7 @@ static const struct kda_columns tables[KDA_ROW_KINDS] = {
     [KDA_ROW_SYMBOLS] = TABLE(symbols_columns, true),
     [KDA_ROW_FORMAT] = TABLE(format_columns, false),
     [KDA_ROW_PROFILE] = TABLE(profile_columns, false),
+    [KDA_ROW_BUFFER] = TABLE(buffer_columns, false),
     [KDA_ROW_GAP] = TABLE(gap_columns, false),
 };
 
@@ -259,6 +296,22 @@ const struct kda_columns *kda_columns_of(enum kda_row_kind kind)
         return &kda_finding_columns;
     case KDA_ROW_COUNT:
         return &kda_count_columns;
+    case KDA_ROW_WITNESS:
+        return &kda_witness_columns;
+    case KDA_ROW_DIFFERENCE:
+        return &kda_difference_columns;
+    case KDA_ROW_UNMATCHED:
+        return &kda_unmatched_columns;
+    case KDA_ROW_TRACE:
+        return &kda_trace_columns;
+    case KDA_ROW_TRACE_SESSION:
+        return &kda_trace_session_columns;
+    case KDA_ROW_TRACE_CPU:
+        return &kda_trace_cpu_columns;
+    case KDA_ROW_TRACE_DAMAGE:
+        return &kda_trace_damage_columns;
+    case KDA_ROW_TRACE_COUNT:
+        return &kda_trace_count_columns;
     case KDA_ROW_CALLBACK:
         return &kda_callback_columns;
     case KDA_ROW_AUDIT:

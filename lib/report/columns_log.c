@@ -68,6 +68,29 @@ static const struct kda_column event_columns[] = {
     {"old_data", "", C, NULL, NULL},
     {"disposition", "", C, NULL, NULL},
     {"status", "", C, NULL, NULL},
+    {"provider", "", C, NULL, NULL},
+    {"provider_name", "", C, NULL, NULL},
+    {"event_id", "", C, NULL, NULL},
+    {"version", "", C, NULL, NULL},
+    {"opcode", "", C, NULL, NULL},
+    {"level", "", C, NULL, NULL},
+    {"keyword", "", C, NULL, NULL},
+    {"task", "", C, NULL, NULL},
+    {"channel", "", C, NULL, NULL},
+    {"event_name", "", C, NULL, NULL},
+    {"activity", "", C, NULL, NULL},
+    {"related_activity", "", C, NULL, NULL},
+    {"fields", "", C, NULL, NULL},
+    {"extended", "", C, NULL, NULL},
+    {"payload", "", C, NULL, NULL},
+    {"lost", "", C, NULL, NULL},
+    {"lost_events", "", C, NULL, NULL},
+    {"lost_buffers", "", C, NULL, NULL},
+    {"lost_bytes", "", C, NULL, NULL},
+    {"reason", "", C, NULL, NULL},
+    {"file", "", C, NULL, NULL},
+    {"offset", "", C, NULL, NULL},
+    {"why", "", C, NULL, NULL},
     {"what", "What", T, NULL, NULL},
 };
 
@@ -119,6 +142,8 @@ static const struct kda_column count_columns[] = {
     {"name", "Name", 0, NULL, NULL},
 };
 /* clang-format on */
+
+_Static_assert(sizeof(event_columns) / sizeof(event_columns[0]) <= KDA_COLUMNS_MAX, "a table");
 
 #define TABLE(t, v, s)                                                                             \
     {                                                                                              \

@@ -1,19 +1,35 @@
 /*
- * csv.c - RFC 4180 with a heading line. Text cells that a spreadsheet would run as a formula get a
- * leading apostrophe; control characters are shown as \x1b, so a record is always one line.
- * Where one report holds several kinds (map), each kind starts with its own heading line after an
- * empty line.
+ * csv.c - csv and tsv. csv is RFC 4180 with a heading line. Text cells that a spreadsheet would run
+ * as a formula get a leading apostrophe; control characters are shown as \x1b, so a record is
+ * always one line. Where one report holds several kinds (map), each kind starts with its own
+ * heading line after an empty line. tsv is the same without quotes: no cell holds a tab or a line
+ * end, because control characters are shown as \x1b.
  */
 #include "writer.h"
 
 #include <string.h>
+
+static bool is_tsv(const struct kda_report *report)
+{
+    return report->ops == &kda_report_tsv;
+}
+
+static void put_separator(struct kda_report *report)
+{
+    kda_out(report, is_tsv(report) ? "\t" : ",", 1);
+}
+
+static void end_line(struct kda_report *report)
+{
+    kda_out_text(report, is_tsv(report) ? "\n" : "\r\n");
+}
 
 static void put_field(struct kda_report *report, const char *text, size_t size, bool is_text)
 {
     /* Numbers may start with '-': only what came from memory as text can be a formula. */
     bool formula = is_text && size > 0 && strchr("=+-@", text[0]) != NULL;
     bool quote = false;
-    for (size_t i = 0; i < size && !quote; i++)
+    for (size_t i = 0; i < size && !quote && !is_tsv(report); i++)
         quote = text[i] == ',' || text[i] == '"' || text[i] == '\n' || text[i] == '\r';
     if (quote)
         kda_out(report, "\"", 1);
@@ -38,11 +54,11 @@ static void put_heading(struct kda_report *report, const struct kda_columns *col
         if (columns->items[i].flags & KDA_COLUMN_TEXT_ONLY)
             continue;
         if (!first)
-            kda_out(report, ",", 1);
+            put_separator(report);
         first = false;
         kda_out_text(report, columns->items[i].path);
     }
-    kda_out_text(report, "\r\n");
+    end_line(report);
 }
 
 static void row_csv(struct kda_report *report, const struct kda_row *row)
@@ -50,7 +66,7 @@ static void row_csv(struct kda_report *report, const struct kda_row *row)
     const struct kda_columns *columns = kda_columns_of(row->kind);
     if (!report->started || report->last != row->kind) {
         if (report->started)
-            kda_out_text(report, "\r\n");
+            end_line(report);
         put_heading(report, columns);
     }
     struct kda_text cell = {0};
@@ -60,7 +76,7 @@ static void row_csv(struct kda_report *report, const struct kda_row *row)
         if (column->flags & KDA_COLUMN_TEXT_ONLY)
             continue;
         if (!first)
-            kda_out(report, ",", 1);
+            put_separator(report);
         first = false;
         cell.size = 0;
         const struct kda_token *token = kda_row_find(row, column->path);
@@ -70,7 +86,7 @@ static void row_csv(struct kda_report *report, const struct kda_row *row)
         bool is_number = token && (token->type == KDA_TOKEN_INT || token->type == KDA_TOKEN_UINT);
         put_field(report, cell.bytes, cell.size, !is_number);
     }
-    kda_out_text(report, "\r\n");
+    end_line(report);
     if (cell.failed)
         kda_report_fail(report, KDA_NO_MEMORY);
     kda_text_deinit(&cell);
@@ -83,6 +99,13 @@ static void nothing(struct kda_report *report)
 
 const struct kda_report_ops kda_report_csv = {
     .format = {"csv", "RFC 4180 with a heading line; nested lists joined into one cell"},
+    .begin = nothing,
+    .row = row_csv,
+    .end = nothing,
+};
+
+const struct kda_report_ops kda_report_tsv = {
+    .format = {"tsv", "like csv with tabs and without quotes"},
     .begin = nothing,
     .row = row_csv,
     .end = nothing,

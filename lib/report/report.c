@@ -9,24 +9,39 @@
 #include "alloc.h"
 
 static const struct kda_report_ops *const formats[] = {
-    &kda_report_text,
-    &kda_report_csv,
-    &kda_report_json,
-    &kda_report_jsonl,
+    &kda_report_text, &kda_report_csv, &kda_report_tsv, &kda_report_json, &kda_report_jsonl,
 };
 #define FORMAT_COUNT (sizeof(formats) / sizeof(formats[0]))
 
 static const char *const kind_names[KDA_ROW_KINDS] = {
-    [KDA_ROW_INFO] = "info",         [KDA_ROW_SESSION] = "session",
-    [KDA_ROW_CONSUMER] = "consumer", [KDA_ROW_PROVIDER] = "provider",
-    [KDA_ROW_PROCESS] = "process",   [KDA_ROW_SYMBOLS] = "symbols",
-    [KDA_ROW_FORMAT] = "format",     [KDA_ROW_PROFILE] = "profile",
-    [KDA_ROW_EVENT] = "event",       [KDA_ROW_LOG] = "log",
-    [KDA_ROW_ACCOUNT] = "account",   [KDA_ROW_FINDING] = "finding",
-    [KDA_ROW_COUNT] = "count",       [KDA_ROW_CALLBACK] = "callback",
-    [KDA_ROW_AUDIT] = "audit",       [KDA_ROW_UNCHECKED] = "unchecked",
-    [KDA_ROW_CHECK] = "check",       [KDA_ROW_CHANGE] = "change",
+    [KDA_ROW_INFO] = "info",
+    [KDA_ROW_SESSION] = "session",
+    [KDA_ROW_CONSUMER] = "consumer",
+    [KDA_ROW_PROVIDER] = "provider",
+    [KDA_ROW_PROCESS] = "process",
+    [KDA_ROW_SYMBOLS] = "symbols",
+    [KDA_ROW_FORMAT] = "format",
+    [KDA_ROW_PROFILE] = "profile",
+    [KDA_ROW_EVENT] = "event",
+    [KDA_ROW_LOG] = "log",
+    [KDA_ROW_ACCOUNT] = "account",
+    [KDA_ROW_FINDING] = "finding",
+    [KDA_ROW_COUNT] = "count",
     [KDA_ROW_GAP] = "gap",
+    [KDA_ROW_TRACE] = "trace",
+    [KDA_ROW_TRACE_SESSION] = "trace_session",
+    [KDA_ROW_TRACE_CPU] = "trace_cpu",
+    [KDA_ROW_TRACE_DAMAGE] = "trace_damage",
+    [KDA_ROW_TRACE_COUNT] = "trace_count",
+    [KDA_ROW_BUFFER] = "buffer",
+    [KDA_ROW_WITNESS] = "witness",
+    [KDA_ROW_DIFFERENCE] = "difference",
+    [KDA_ROW_UNMATCHED] = "unmatched",
+    [KDA_ROW_CALLBACK] = "callback",
+    [KDA_ROW_AUDIT] = "audit",
+    [KDA_ROW_UNCHECKED] = "unchecked",
+    [KDA_ROW_CHECK] = "check",
+    [KDA_ROW_CHANGE] = "change",
 };
 
 const char *kda_row_kind_name(enum kda_row_kind kind)
@@ -162,7 +177,7 @@ bool kda_report_admit(struct kda_report *report, enum kda_row_kind kind)
 static bool is_model(enum kda_row_kind kind)
 {
     return kind == KDA_ROW_SESSION || kind == KDA_ROW_CONSUMER || kind == KDA_ROW_PROVIDER ||
-           kind == KDA_ROW_PROCESS;
+           kind == KDA_ROW_PROCESS || kind == KDA_ROW_BUFFER;
 }
 
 void kda_report_emit(struct kda_report *report)

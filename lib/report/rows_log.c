@@ -81,15 +81,27 @@ static void put_token(struct kda_row *row, struct strings *strings,
     }
 }
 
+/* `flat`: an object is one cell, with its JSON. */
 static void put_members(struct kda_row *row, struct strings *strings,
-                        const struct kda_log_line *line)
+                        const struct kda_log_line *line, bool flat)
 {
     struct kda_json_pull json;
     struct kda_json_token token;
+    bool inside = false;
     kda_json_pull_begin(&json, line->text, line->size);
-    while (kda_json_pull_next(&json, &token) && token.type != KDA_JSON_END)
-        if (token.depth > 0)
+    while (kda_json_pull_next(&json, &token) && token.type != KDA_JSON_END) {
+        if (flat && token.depth == 1 && token.type == KDA_JSON_OBJECT) {
+            const char *key = keep(strings, token.key, token.key_size, false, NULL);
+            const struct kda_log_member *member = kda_log_find(line, key);
+            inside = true;
+            if (member)
+                kda_put_text_n(row, key, member->value, member->size);
+        } else if (inside) {
+            inside = token.depth > 1 || token.type != KDA_JSON_CLOSE;
+        } else if (token.depth > 0) {
             put_token(row, strings, &token);
+        }
+    }
 }
 
 /* What people read of an event, in order; a piece without its member is left out. */
@@ -122,6 +134,33 @@ static void add_member(struct kda_text *out, const struct kda_log_member *member
     kda_free(text);
 }
 
+/* Of what a trace holds beyond the pieces above: an event that no kind has fields for, a loss. */
+static void add_trace(struct kda_text *out, const struct kda_log_line *line, bool loss)
+{
+    static const struct {
+        const char *before, *key;
+        bool loss;
+    } rest[] = {
+        {" ", "event_id", false},
+        {" ", "fields", false},
+        {" - ", "why", false},
+        {" ", "payload", false},
+        {" events ", "lost_events", true},
+        {" buffers ", "lost_buffers", true},
+        {" bytes ", "lost_bytes", true},
+        {" at ", "offset", true},
+        {" of ", "file", true},
+        {" - ", "why", true},
+    };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
+        const struct kda_log_member *member = kda_log_find(line, rest[i].key);
+        if (!member || rest[i].loss != loss || (i == 0 && kda_log_find(line, "event_name")))
+            continue;
+        kda_text_adds(out, rest[i].before);
+        add_member(out, member);
+    }
+}
+
 static void add_what(struct kda_text *out, const struct kda_log_line *line)
 {
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
@@ -133,6 +172,9 @@ static void add_what(struct kda_text *out, const struct kda_log_line *line)
         kda_text_adds(out, pieces[i].before + (out->size == 0));
         add_member(out, member);
     }
+    bool loss = line->kind == kda_log_kind_find("sensor.loss", 11);
+    if (loss || line->kind == kda_log_kind_find("etw.event", 9))
+        add_trace(out, line, loss);
     const struct kda_log_member *remote = kda_log_find(line, "remote");
     if (remote && remote->type == 't')
         kda_text_adds(out, " REMOTE");
@@ -180,16 +222,19 @@ static void emit_event(struct kda_report *report, const struct kda_log_line *lin
 void kda_report_event(struct kda_report *report, const struct kda_log_line *line)
 {
     bool for_people = report->ops == &kda_report_text;
+    bool flat = report->ops == &kda_report_csv || report->ops == &kda_report_tsv;
+    struct kda_row *row = kda_report_row(report, KDA_ROW_EVENT);
+    if (report->ops == &kda_report_jsonl && !report->options.grep) {
+        emit_event(report, line); /* grep alone looks into the row */
+        return;
+    }
     /* A key gains at most one byte, and takes four with its quotes, colon and comma. */
     struct strings strings = {NULL, line->size * 2 + 16};
     char *block = kda_calloc(strings.left, 1);
     struct kda_text what = {0};
-    struct kda_row *row = kda_report_row(report, KDA_ROW_EVENT);
     strings.at = block;
-    if (report->ops == &kda_report_jsonl && !report->options.grep) {
-        /* grep alone looks into the row */
-    } else if (block) {
-        put_members(row, &strings, line);
+    if (block) {
+        put_members(row, &strings, line, flat);
         if (for_people)
             put_for_people(row, &what, &strings, line);
     } else {

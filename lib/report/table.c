@@ -9,7 +9,6 @@
 
 #include "alloc.h"
 
-#define COLUMNS_MAX 64u
 /* A cell wider than this sticks out instead of pushing every other row to the right, so that one
  * hostile name costs one ugly line and no memory. */
 #define PAD_MAX 48u
@@ -21,9 +20,9 @@ struct kda_table {
     size_t rows;
     bool headed; /* the heading of a streaming kind is written */
     enum kda_row_kind kind;
-    size_t width[COLUMNS_MAX];
-    bool any[COLUMNS_MAX];     /* a cell with text */
-    bool foreign[COLUMNS_MAX]; /* a cell that is not "host" */
+    size_t width[KDA_COLUMNS_MAX];
+    bool any[KDA_COLUMNS_MAX];     /* a cell with text */
+    bool foreign[KDA_COLUMNS_MAX]; /* a cell that is not "host" */
 };
 
 static bool shown(const struct kda_report *report, const struct kda_column *column, size_t i)

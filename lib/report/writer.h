@@ -83,6 +83,7 @@ struct kda_column {
     const char *text_item; /* same for text; for a bool: "yes|no" */
 };
 
+#define KDA_COLUMNS_MAX 128u
 struct kda_columns {
     const struct kda_column *items;
     size_t count;
@@ -114,7 +115,7 @@ void kda_build_session(struct kda_row *row, const struct kda_etw_session *sessio
 void kda_build_consumer(struct kda_row *row, const struct kda_etw_consumer *consumer);
 void kda_build_provider(struct kda_row *row, const struct kda_etw_provider *provider);
 
-extern const struct kda_report_ops kda_report_text, kda_report_csv, kda_report_json,
+extern const struct kda_report_ops kda_report_text, kda_report_csv, kda_report_tsv, kda_report_json,
     kda_report_jsonl;
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * fetch.h - HTTP(S) GET into a part file or a small buffer. The only part of the library that
- * talks to a network, through libcurl, and only when kda_symbols_download was called.
+ * talks to a network, through http.h, and only when kda_symbols_download was called.
  */
 #ifndef KDA_SYMBOLS_FETCH_H
 #define KDA_SYMBOLS_FETCH_H

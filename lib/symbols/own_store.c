@@ -205,8 +205,7 @@ static enum kda_status identify(struct kda_file *file, bool pdb, struct kda_kern
             *ret = id;
         return status;
     }
-    const char *slash = strrchr(kda_file_name(file), '/');
-    const char *name = slash ? slash + 1 : kda_file_name(file);
+    const char *name = kda_path_name(kda_file_name(file));
     if (!kda_store_name_ok(name))
         return kda_fail(err, KDA_USAGE, "symbols", "\"%s\" is no name for a PDB", name);
     for (size_t i = 0; name[i]; i++)

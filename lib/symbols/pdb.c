@@ -87,7 +87,7 @@ enum kda_status kda_pdb_identity(struct kda_file *file, uint8_t guid[16], uint32
     enum kda_status status = kda_msf_init(&msf, file, err);
     if (status != KDA_OK)
         return status;
-    uint8_t found[16];
+    uint8_t found[16] = {0};
     struct kda_pdb_dbi dbi;
     status = read_info(&msf, found, &dbi.age, err);
     if (status == KDA_OK)

@@ -2,13 +2,7 @@
 
 #include <string.h>
 
-/* A path copied from Windows would become a strange folder in the current one. */
-static bool is_windows_path(const char *name)
-{
-    bool letter = (name[0] >= 'a' && name[0] <= 'z') || (name[0] >= 'A' && name[0] <= 'Z');
-    return (letter && name[1] == ':' && (name[2] == '\\' || name[2] == '/')) ||
-           (name[0] == '\\' && name[1] == '\\');
-}
+#include "file.h"
 
 static enum kda_status add_caches(struct kda_server *server, const struct kda_place *place,
                                   const char *folder, struct kda_error *err)
@@ -18,7 +12,8 @@ static enum kda_status add_caches(struct kda_server *server, const struct kda_pl
             return kda_fail(err, KDA_USAGE, "symbols", "more than %u caches in a symbol path",
                             KDA_MAX_CACHES);
         const char *name = place->folders[i];
-        if (is_windows_path(name))
+        /* It would become a strange folder in the current one. */
+        if (kda_path_is_foreign(name))
             return kda_fail(err, KDA_USAGE, "symbols",
                             "the symbol path names \"%s\", a folder of Windows; name one of this "
                             "machine",

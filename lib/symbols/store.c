@@ -103,27 +103,18 @@ bool kda_symbol_path_is(const char *text)
            kda_starts_nocase(text, "symsrv*") || kda_starts_nocase(text, "cache*");
 }
 
-/* What the default cache stands under; NULL when the environment names nothing. */
-static const char *cache_base(const char **middle)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool use_xdg = xdg && xdg[0] == '/'; /* the XDG specification: a relative path is ignored */
-    *middle = use_xdg ? "" : "/.cache";
-    if (use_xdg)
-        return xdg;
-    return home && home[0] != '\0' ? home : NULL;
-}
-
 char *kda_store_cache_folder(const char *name)
 {
-    const char *middle, *base = cache_base(&middle);
+    bool named;
+    char *base = kda_cache_folder(&named);
     if (!base)
         return NULL;
-    static const char tail[] = "/kda/";
-    size_t size = strlen(base) + strlen(middle) + sizeof(tail) + strlen(name);
+    static const char middle[] = "/kda/";
+    size_t size = strlen(base) + sizeof(middle) + strlen(name);
     char *path = kda_calloc(size, 1);
     if (path)
-        (void)snprintf(path, size, "%s%s%s%s", base, middle, tail, name);
+        (void)snprintf(path, size, "%s%s%s", base, middle, name);
+    kda_free(base);
     return path;
 }
 
@@ -134,8 +125,9 @@ char *kda_store_default_cache(void)
 
 bool kda_store_has_cache(void)
 {
-    const char *middle;
-    return cache_base(&middle) != NULL;
+    bool named;
+    kda_free(kda_cache_folder(&named));
+    return named;
 }
 
 /* ---- places in a folder ---- */
@@ -302,8 +294,7 @@ static enum kda_status search_folder(struct search *search, const char *folder)
     char path[KDA_STORE_PATH_MAX];
     char *cache = NULL;
     if (folder[0] == '\0') {
-        const char *middle;
-        if (!cache_base(&middle))
+        if (!kda_store_has_cache())
             return KDA_NO_SYMBOL;
         cache = kda_store_default_cache();
         if (!cache)

@@ -287,9 +287,6 @@ static void on_reg(struct line *l)
 }
 
 const struct directive etw_directives[] = {
-    {"session", on_session},
-    {"consumer", on_consumer},
-    {"provider", on_provider},
-    {"reg", on_reg},
-    {NULL, NULL},
+    {"session", on_session},   {"consumer", on_consumer}, {"buffer", on_buffer},
+    {"provider", on_provider}, {"reg", on_reg},           {NULL, NULL},
 };

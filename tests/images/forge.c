@@ -314,6 +314,7 @@ static void build_all(struct forge *f)
     f->truth.memory_size = f->opt.size;
     f->truth.la57 = f->opt.la57;
     f->truth.cpus = f->opt.cpus;
+    f->truth.cpu_mhz = 2600;
     f->line = f->opt.kernel_line;
     kernel_place(f);
     f->line = 0;
@@ -323,6 +324,7 @@ static void build_all(struct forge *f)
     silos_build(f);
     processes_build(f);
     sessions_build(f);
+    buffers_build(f);
     providers_build(f);
     callbacks_build(f);
     handles_finish(f);
@@ -373,6 +375,7 @@ void forge_free(struct forge *f)
     kda_free(f->truth.silos);
     kda_free(f->truth.sessions);
     kda_free(f->truth.consumers);
+    kda_free(f->truth.buffers);
     kda_free(f->truth.providers);
     kda_free(f->truth.regs);
     kda_free(f->truth.callbacks);

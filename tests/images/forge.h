@@ -20,6 +20,8 @@
 #include "kda/error.h"
 #include "kda/symbols.h"
 
+#include "etl_writer.h"
+
 #define FORGE_ENABLE_SLOTS 8u
 #define FORGE_MAX_FILTER_PIDS 8u
 #define FORGE_MAX_FILTER_EVENTS 32u
@@ -89,6 +91,7 @@ struct forge_session {
     bool system, hidden; /* hidden: its slot in the array is emptied afterwards */
     uint64_t va, slot_va, sd_va, name_va, list_va;
     uint32_t num_consumers; /* as stored */
+    uint64_t reference_raw; /* raw time at start_time */
     bool readable, name_readable, sd_readable;
 };
 
@@ -101,6 +104,41 @@ struct forge_consumer {
     bool unlinked, no_handle;
     uint64_t va, handle;
     bool readable, header_readable;
+};
+
+/* One record in a trace buffer. */
+struct forge_event {
+    enum etl_kind kind;
+    unsigned pointer_size;
+    uint32_t pid, tid;
+    uint64_t time; /* raw */
+    uint16_t hook; /* group << 8 | type of the short headers */
+    uint16_t id;   /* event, or number of a message */
+    uint8_t guid[16];
+    uint32_t size, offset; /* offset in the buffer, decompressed */
+    bool readable;
+};
+
+struct forge_buffer {
+    unsigned line;
+    unsigned silo;
+    uint32_t session, cpu, state;
+    unsigned count; /* of events */
+    bool overflow, slot, current, compression, placeholder, unlinked;
+    bool unwritten, leftover; /* reserved room of zeros; of an older record */
+    bool overfull;            /* the last reservation did not fit */
+    bool reset;               /* CurrentOffset at the start again */
+    bool space;               /* of a user's: in the space, not on the list */
+    bool lost;                /* BufferFlag: events were lost */
+    bool story;               /* records with a meaning: story.c */
+    uint64_t undelivered;     /* pid of a consumer that goes on here; 0 = none */
+    uint64_t user;            /* pid of the process that holds it; 0 = the kernel */
+    size_t copy_of;           /* index + 1; 0 = none */
+    uint64_t va, sequence, time;
+    uint32_t size, used;
+    struct forge_event *events;
+    size_t event_count;
+    bool readable; /* its header */
 };
 
 struct forge_enable {
@@ -180,6 +218,7 @@ struct forge_truth {
     struct kda_kernel_id id;
     uint32_t build;
     uint64_t base, dtb, system_time, kdbg_va;
+    uint32_t cpu_mhz;
     bool kdbg_encoded, la57;
     uint32_t cpus;
     uint64_t memory_size; /* bytes of RAM */
@@ -194,6 +233,8 @@ struct forge_truth {
     size_t session_count;
     struct forge_consumer *consumers;
     size_t consumer_count;
+    struct forge_buffer *buffers;
+    size_t buffer_count;
     struct forge_provider *providers;
     size_t provider_count;
     struct forge_reg *regs;
@@ -222,7 +263,7 @@ const struct forge_truth *forge_truth(const struct forge *forge);
 const struct kda_layout *forge_layout(const struct forge *forge);
 
 /* Writes the image; a sparse file where the memory is empty. KDA_UNSUPPORTED if pages were taken
- * out (kind=absent) and the format cannot say so. */
+ * out (kind=absent) and the format cannot say so. After a failure there is no file. */
 KDA_MUST_CHECK enum kda_status forge_write(struct forge *forge, enum forge_format format,
                                            const char *path, struct kda_error *err);
 /* Same into fresh memory; the caller frees *bytes with free(). At most 1 GiB. */

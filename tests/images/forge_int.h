@@ -158,8 +158,8 @@ struct forge {
     uint64_t lie_runs, lie_pages, lie_bits;
     struct hostile *hostiles;
     size_t hostile_count, hostile_cap;
-    size_t module_cap, process_cap, silo_cap, session_cap, consumer_cap, provider_cap, reg_cap,
-        callback_cap, hole_cap;
+    size_t module_cap, process_cap, silo_cap, session_cap, consumer_cap, buffer_cap, provider_cap,
+        reg_cap, callback_cap, hole_cap;
 };
 
 /* forge.c */
@@ -246,11 +246,19 @@ void handles_finish(struct forge *f);
 void cid_add(struct forge *f, uint64_t id, uint64_t body);
 uint64_t job_build(struct forge *f);
 
+/* buffers.c: trace buffers; the clocks are there without any */
+void buffers_clock(struct forge *f, struct forge_session *s);
+void buffers_build(struct forge *f);
+void buffers_readable(struct forge *f);
+
 /* callbacks.c, user.c, poke.c */
 void callbacks_build(struct forge *f);
 void users_build(struct forge *f);
 void pokes_apply(struct forge *f);
 uint64_t user_part(const struct forge *f, const char *part, uint64_t pid); /* 0 = none */
+
+/* story.c: the n-th record of a short story, with its payload. */
+void story_record(size_t n, struct etl_record *r, struct blob *payload);
 
 /* silos.c, sessions.c, providers.c, security.c */
 void silos_build(struct forge *f);

@@ -74,6 +74,10 @@ static struct extent etw_part(struct forge *f, const char *kind, const char *id)
     for (size_t i = 0; strcmp(kind, "consumer") == 0 && i < t->consumer_count; i++)
         if (t->consumers[i].pid == number)
             return (struct extent){t->consumers[i].va, 0x58, 0};
+    if (strcmp(kind, "buffer") == 0 && number < t->buffer_count)
+        return (struct extent){t->buffers[number].va, 72, 0};
+    if (strcmp(kind, "buffertail") == 0 && number < t->buffer_count)
+        return (struct extent){t->buffers[number].va + PAGE, 72, 0};
     if (strcmp(kind, "reg") == 0 && number < t->reg_count)
         return (struct extent){t->regs[number].va, 0x40, 0};
     for (size_t i = 0; strcmp(kind, "provider") == 0 && i < t->provider_count; i++)
@@ -263,6 +267,7 @@ void readable_finish(struct forge *f)
             range_readable(f, t->consumers[i].va, size_of(f, ST(ETW_REALTIME_CONSUMER), 0xa0));
         t->consumers[i].header_readable = range_readable(f, t->consumers[i].va - 0x30, 0x30);
     }
+    buffers_readable(f);
     for (size_t i = 0; i < t->provider_count; i++) {
         t->providers[i].readable =
             range_readable(f, t->providers[i].va, size_of(f, ST(ETW_GUID_ENTRY), 0x1a8));

@@ -73,6 +73,8 @@ static uint64_t head_of(struct forge *f, const struct target *t)
     const struct forge_session *s = session_at(f, t->id);
     if (strcmp(t->kind, "consumers") == 0)
         return s ? s->list_va : 0;
+    if (strcmp(t->kind, "buffers") == 0)
+        return s ? at(f, s->va, F(WMI_LOGGER_CONTEXT, GlobalList)) : 0;
     const struct forge_provider *p = provider_at(f, t->id);
     if (strcmp(t->kind, "regs") == 0)
         return p ? at(f, p->va, F(ETW_GUID_ENTRY, RegListHead)) : 0;
@@ -133,6 +135,11 @@ static uint64_t pointer_of(struct forge *f, const struct target *t)
         return at(f, f->truth.regs[number].va, F(ETW_REG_ENTRY, Traits));
     if (strcmp(t->kind, "guidentry") == 0 && number < f->truth.reg_count)
         return at(f, f->truth.regs[number].va, F(ETW_REG_ENTRY, GuidEntry));
+    if (strcmp(t->kind, "queue") == 0 && s)
+        return at(f, at(f, s->va, F(WMI_LOGGER_CONTEXT, BufferQueue)),
+                  F(ETW_BUFFER_QUEUE, QueueEntry));
+    if (strcmp(t->kind, "current") == 0 && s)
+        return at(f, s->va, F(WMI_LOGGER_CONTEXT, CurrentBuffer));
     if (strcmp(t->kind, "objecttable") == 0)
         return process_field(f, t, false);
     if (strcmp(t->kind, "tablecode") == 0)
@@ -142,6 +149,26 @@ static uint64_t pointer_of(struct forge *f, const struct target *t)
     if (strcmp(t->kind, "type") == 0)
         return symbol(f, S(ObTypeIndexTable)) + 8 * number;
     return 0;
+}
+
+/* A number in the header of the n-th buffer. */
+static bool lie_buffer(struct forge *f, const struct target *t)
+{
+    static const struct {
+        const char *kind;
+        unsigned off;
+    } fields[] = {{"bufferbytes", 0},
+                  {"buffersaved", 4},
+                  {"buffercurrent", 8},
+                  {"bufferoffset", 0x30},
+                  {"bufferstate", 0x2c}};
+    uint64_t number = strtoull(t->id, NULL, 0);
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (strcmp(t->kind, fields[i].kind) == 0 && number < f->truth.buffer_count) {
+            put32(f, f->truth.buffers[number].va + fields[i].off, (uint32_t)t->value);
+            return true;
+        }
+    return false;
 }
 
 static bool lie_count(struct forge *f, const struct target *t)
@@ -164,6 +191,8 @@ static bool lie_count(struct forge *f, const struct target *t)
         put(f, s->va, F(WMI_LOGGER_CONTEXT, BufferSize), 4, t->value);
     } else if (strcmp(t->kind, "loggerid") == 0 && s) {
         put(f, s->va, F(WMI_LOGGER_CONTEXT, LoggerId), 4, t->value);
+    } else if (strncmp(t->kind, "buffer", 6) == 0 && lie_buffer(f, t)) {
+        return true;
     } else if (strcmp(t->kind, "filterpids") == 0 && p) {
         for (size_t i = 0; i < FORGE_ENABLE_SLOTS; i++)
             if (p->filters[i].used && p->filters[i].pid_count)

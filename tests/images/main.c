@@ -104,7 +104,10 @@ static bool write_truth(const struct forge *forge, const char *path)
     if (!out)
         return false;
     bool good = forge_truth_json(forge, out);
-    return fclose(out) == 0 && good;
+    good = fclose(out) == 0 && good;
+    if (!good)
+        (void)remove(path);
+    return good;
 }
 
 int main(int argc, char **argv)
@@ -122,10 +125,12 @@ int main(int argc, char **argv)
     free(text);
     if (status == KDA_OK)
         status = forge_write(forge, o.format, o.image, &err);
-    if (status != KDA_OK)
+    if (status != KDA_OK) {
         (void)complain("", err.text);
-    else if (o.truth && !write_truth(forge, o.truth))
+    } else if (o.truth && !write_truth(forge, o.truth)) {
+        (void)complain("cannot write ", o.truth);
         status = KDA_IO;
+    }
     forge_free(forge);
     return status == KDA_OK ? 0 : 1;
 }

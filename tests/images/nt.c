@@ -179,7 +179,8 @@ static void write_user_shared(struct forge *f)
     put32(f, va + 0x264, 1);
     put32(f, va + 0x26c, f->major);
     put32(f, va + 0x270, f->minor);
-    put(f, va, F(KUSER_SHARED_DATA, QpcFrequency), 8, 10000000);
+    if (f->build >= 9200) /* where ntddk.h has it, also where the layout does not say */
+        put64(f, va + 0x300, 10000000);
 }
 
 static void write_processors(struct forge *f)
@@ -195,6 +196,8 @@ static void write_processors(struct forge *f)
         uint64_t prcb = at(f, pcr, F(KPCR, Prcb));
         put64(f, pcr + 0x108, symbol(f, S(KdVersionBlock)));
         put(f, prcb, F(KPRCB, Number), 4, i);
+        put32(f, prcb + (has(f, F(ETW_SILODRIVERSTATE, EtwpLoggerContext)) ? 0x44 : 0x5f4),
+              f->truth.cpu_mhz);
         put64(f, blocks + 8 * (uint64_t)i, prcb);
     }
 }
@@ -232,7 +235,9 @@ static void write_silo_code(struct forge *f)
 
 void kernel_finish(struct forge *f)
 {
-    uint64_t pfn_database = symbol(f, S(MmPfnDatabase));
+    uint64_t pfn_database = symbol(f, S(MmPfnDatabase)), frequency = symbol(f, S(EtwPerfFreq));
+    if (frequency)
+        put64(f, frequency, 10000000);
     nt_debugger(f);
     nt_version(f);
     write_etw_debugger(f);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Where an image goes: a file with holes, or memory. */
@@ -148,6 +149,14 @@ static void emit(struct forge *f, struct sink *s, enum forge_format format)
     }
 }
 
+/* Half an image would pass for one. What is no file (a device) stays. */
+static void drop(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        (void)unlink(path);
+}
+
 static enum kda_status write_file(struct forge *f, const char *path, enum forge_format format,
                                   bool companion, struct kda_error *err)
 {
@@ -161,6 +170,8 @@ static enum kda_status write_file(struct forge *f, const char *path, enum forge_
         emit(f, &s, format);
     if (close(fd) != 0 && s.status == KDA_OK)
         s.status = kda_fail(err, KDA_IO, "forge", "closing \"%s\": %s", path, strerror(errno));
+    if (s.status != KDA_OK)
+        drop(path);
     return s.status;
 }
 
@@ -173,10 +184,15 @@ enum kda_status forge_write(struct forge *f, enum forge_format format, const cha
         return status;
     const char *dot = strrchr(path, '.');
     size_t stem = dot && !strchr(dot, '/') ? (size_t)(dot - path) : strlen(path);
-    if (stem + 6 > sizeof(other))
-        return kda_fail(err, KDA_USAGE, "forge", "the path is too long");
-    (void)snprintf(other, sizeof(other), "%.*s.vmss", (int)stem, path);
-    return write_file(f, other, format, true, err);
+    if (stem + 6 > sizeof(other)) {
+        status = kda_fail(err, KDA_USAGE, "forge", "the path is too long");
+    } else {
+        (void)snprintf(other, sizeof(other), "%.*s.vmss", (int)stem, path);
+        status = write_file(f, other, format, true, err);
+    }
+    if (status != KDA_OK)
+        drop(path);
+    return status;
 }
 
 enum kda_status forge_write_memory(struct forge *f, enum forge_format format, uint8_t **bytes,

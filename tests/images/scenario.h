@@ -41,4 +41,7 @@ extern const struct directive machine_directives[]; /* ends with a NULL name */
 extern const struct directive etw_directives[];
 extern const struct directive audit_directives[];
 
+/* directives_buffers.c */
+void on_buffer(struct line *l);
+
 #endif

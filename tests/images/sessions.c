@@ -108,6 +108,7 @@ static void build_session(struct forge *f, struct forge_session *s, size_t numbe
     write_lists(f, s);
     put(f, va, F(WMI_LOGGER_CONTEXT, GetCpuClock), 8, s->get_cpu_clock);
     put(f, va, F(WMI_LOGGER_CONTEXT, StartTime), 8, s->start_time);
+    buffers_clock(f, s);
     put_field_bytes(f, va, F(WMI_LOGGER_CONTEXT, InstanceGuid), s->instance, 16);
     put(f, va, F(WMI_LOGGER_CONTEXT, SiloState), 8, silo->state);
     s->name_va = put_string(f, at(f, va, F(WMI_LOGGER_CONTEXT, LoggerName)), s->name,

@@ -237,6 +237,55 @@ static void put_sessions(struct out *o, const struct forge_truth *t)
     close_list(o);
 }
 
+static void put_event(struct out *o, const struct forge_event *e)
+{
+    number(o, "header", etl_header_type(e->kind, e->pointer_size));
+    bool ids = e->kind != ETL_PERFINFO, hook = e->kind <= ETL_PERFINFO;
+    if (ids) {
+        number(o, "pid", e->pid);
+        number(o, "tid", e->tid);
+    }
+    if (hook)
+        number(o, "hook", e->hook);
+    else
+        guid(o, "guid", e->guid);
+    number(o, "time", e->time);
+    number(o, "size", e->size);
+    flag(o, "readable", e->readable);
+}
+
+static void put_buffers(struct out *o, const struct forge_truth *t)
+{
+    open_list(o, "buffers");
+    for (size_t i = 0; i < t->buffer_count; i++) {
+        const struct forge_buffer *b = &t->buffers[i];
+        open_row(o, i);
+        number(o, "silo", t->silos[b->silo].number);
+        number(o, "session", b->session);
+        hex(o, "va", b->va);
+        number(o, "cpu", b->cpu);
+        number(o, "state", b->state);
+        number(o, "used", b->used);
+        number(o, "sequence", b->sequence);
+        number(o, "user", b->user);
+        flag(o, "space", b->space);
+        flag(o, "copy", b->copy_of != 0);
+        flag(o, "linked", !b->unlinked);
+        flag(o, "unwritten", b->unwritten);
+        flag(o, "leftover", b->leftover);
+        flag(o, "readable", b->readable);
+        open_list(o, "events");
+        for (size_t k = 0; k < b->event_count; k++) {
+            open_row(o, k);
+            put_event(o, &b->events[k]);
+            raw(o, "}");
+        }
+        close_list(o);
+        raw(o, "}");
+    }
+    close_list(o);
+}
+
 static void put_enable(struct out *o, const struct forge_enable *e)
 {
     number(o, "enabled", e->enabled);
@@ -412,6 +461,7 @@ bool forge_truth_json(const struct forge *f, FILE *file)
     put_processes(&o, t);
     put_silos(&o, t);
     put_sessions(&o, t);
+    put_buffers(&o, t);
     put_providers(&o, t);
     put_regs(&o, t);
     put_callbacks(&o, t);

@@ -11,6 +11,21 @@ from common import KDA, WORK, forge, kda, need_data, rows, work
 ADVICE = "this is a triage dump (DumpType 4): it holds no tracing memory"
 
 
+class NeedsWindows(unittest.TestCase):
+    def test_commands_for_windows_say_so(self):
+        for args in (["driver", "status"], ["driver", "install", "x.sys"], ["watch"],
+                     ["live-dump", work("never.dmp")], ["map", "--live"],
+                     ["map", "--live", "--dump", work("never.dmp")]):
+            result = kda(*args)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), args)
+            self.assertIn("needs Windows", result.stderr)
+        self.assertFalse(os.path.exists(work("never.dmp")))
+        text = kda("completions", "bash").stdout
+        for name in ("driver", "watch", "live-dump"):
+            self.assertIn("        %s) " % name, text)
+            self.assertIn("  %s " % name, kda("--help").stdout)
+
+
 class Usage(unittest.TestCase):
     def usage(self, *args, says):
         result = kda(*args)
@@ -20,10 +35,19 @@ class Usage(unittest.TestCase):
 
     def test_wrong_command_lines(self):
         image = forge("tiny", "cli-tiny.raw")
-        self.usage("sesions", image, says="sessions")
-        self.usage("sessions", says="IMAGE")
-        self.usage("sessions", "--formt", "json", image, says="--format")
-        self.usage("sessions", "-f", "yaml", image, says="yaml")
+        self.usage("sesions", image, says="did you mean 'sessions'")
+        self.usage("xyzzy", image, says="see 'kda --help'")
+        self.usage("sessions", says="too few arguments; usage: kda sessions IMAGE")
+        self.usage("sessions", "--formt", "json", image, says="did you mean '--format'")
+        self.usage("sessions", image, "-Z", says="unknown option '-Z'")
+        self.usage("sessions", image, "--all", says="--all does not apply to 'kda sessions'")
+        self.usage("info", image, "--silo", "host", says="--silo does not apply to 'kda info'")
+        self.usage("providers", image, "--all=1", says="--all takes no value")
+        self.usage("sessions", "-f", "yaml", image, says="unknown format 'yaml'; formats are")
+        self.usage("sessions", "-f", "jsonk", image, says="did you mean 'json'")
+        self.usage("sessions", image, "--limit", "many", says="wants a number")
+        self.usage("symbols", "put", image, says="unknown subcommand 'put'")
+        self.usage("sessions", image, "2", "--session", "3", says="named twice")
         self.usage("sessions", "-f", says="wants a value")
         self.usage("sessions", image, "no such session", says="no session")
         self.usage("sessions", image, "--silo", "0x123", says="silo")
@@ -40,11 +64,27 @@ class Usage(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""), args)
             self.assertTrue(result.stdout)
 
+    def test_help_as_a_command(self):
+        self.assertEqual(kda("help").stdout, kda("--help").stdout)
+        self.assertEqual(kda("help", "map").stdout, kda("map", "--help").stdout)
+        self.usage("help", "sesions", says="unknown command 'sesions'; did you mean 'sessions'?")
+        self.usage("help", "xyzzy", says="unknown command 'xyzzy'; see 'kda --help'")
+        self.usage("help", "map", "sessions", says="too many arguments")
+        # More than a buffer, so that the end of it alone does not tell; less than one.
+        for args in (["help"], ["--help"], ["help", "info"], ["completions", "zsh"], ["--version"]):
+            with open("/dev/full", "w") as full:
+                result = subprocess.run([KDA] + args, stdin=subprocess.DEVNULL, stdout=full,
+                                        stderr=subprocess.PIPE)
+                self.assertEqual(result.returncode, 6, args)
+
     def test_formats_lists_every_table(self):
         result = kda("formats")
         self.assertEqual(result.returncode, 0)
         for word in ("dmp-bitmap", "elf", "lime", "profile", "isf", "jsonl", "10.0.22000.795"):
             self.assertIn(word, result.stdout)
+        exits = [row["name"] for row in rows(kda("formats", "-f", "jsonl"), "format")
+                 if row["table"] == "exit"]
+        self.assertEqual(exits, [str(n) for n in range(7)])
 
 
 class ExitCodes(unittest.TestCase):
@@ -83,6 +123,45 @@ class ExitCodes(unittest.TestCase):
         self.assertTrue(result.stdout)
         whole = json.loads(self.code(4, "sessions", image, "-f", "json").stdout)
         self.assertEqual(whole["gaps"], gaps)
+        # What is filtered are rows, not what is missing.
+        filtered = self.code(4, "sessions", image, "-f", "jsonl", "--grep", "nothing-has-this")
+        self.assertEqual(rows(filtered), gaps)
+        info = json.loads(self.code(4, "info", image, "-f", "json").stdout)
+        self.assertEqual(info["rows"][0]["gap_count"], len(info["gaps"]))
+        # Without -v they are a number, and with -q not even that.
+        plain = self.code(4, "sessions", image, says="(-v lists them)")
+        self.assertNotIn("not in the image", plain.stdout)
+        self.assertIn("not in the image", verbose.stdout)
+        self.assertIn("stat peak_kib ", verbose.stderr)
+        self.assertEqual(self.code(4, "sessions", image, "-q").stderr, "")
+
+    def test_0_is_quiet(self):
+        image = forge("win11", "cli-win11.raw")
+        self.assertEqual(self.code(0, "sessions", image).stderr, "")
+
+    def test_info_says_what_is_missing(self):
+        zeros = self.file("zeros.raw", bytes(1 << 20))
+        self.assertIn("No kernel", self.code(3, "info", zeros).stdout)
+        image = forge("new-24h2", "cli-24h2.raw")
+        info = rows(self.code(5, "info", image, "-f", "jsonl", "--symbols", "pdb"))[0]
+        self.assertIn("ntkrnlmp.pdb", info["symbols_missing"])
+        image = forge("win11", "cli-win11.raw")
+        dtb = rows(self.code(0, "info", image, "-f", "jsonl"))[0]["dtb"]
+        told = rows(self.code(0, "info", image, "-f", "jsonl", "--dtb", dtb))[0]
+        self.assertEqual((told["dtb"], told["dtb_source"]), (dtb, "option"))
+        self.assertRegex(self.code(0, "info", image).stdout, r"\nFields known +\d+ of \d+\n")
+        wrong = self.code(3, "info", image, "--dtb", "0x1234000")
+        self.assertIn("--dtb 0x1234000", wrong.stdout)
+
+    def test_symbols_lists_what_is_wanted(self):
+        image = forge("win11", "cli-win11.raw")
+        row = rows(self.code(0, "symbols", image, "-f", "jsonl"))[0]
+        self.assertEqual((row["found"], row["source"]), (True, "profile"))
+        key = row["pdb_guid"].strip("{}").replace("-", "").upper()
+        self.assertEqual(row["isf_name"], "windows/ntkrnlmp.pdb/%s-1.json.xz" % key)
+        self.assertEqual(row["store_path"], "ntkrnlmp.pdb/%s1/ntkrnlmp.pdb" % key)
+        missing = self.code(5, "symbols", forge("new-24h2", "cli-24h2.raw"), "--symbols", "pdb")
+        self.assertIn("ntkrnlmp.pdb", missing.stdout)
 
     def test_5_symbols_missing_names_file_places_command(self):
         image = forge("new-24h2", "cli-24h2.raw")
@@ -104,6 +183,7 @@ class ExitCodes(unittest.TestCase):
                 self.assertIn("cannot write", result.stderr)
         target = work("no-such-folder/out.json")
         self.code(6, "map", image, "-o", target, says=target)
+        self.code(6, "map", image, "-o", "/dev/full", says="cannot write '/dev/full'")
         self.code(2, "map", image, "-o", image)
 
     def test_output_file_is_whole_or_not_there(self):
@@ -133,6 +213,11 @@ class ExitCodes(unittest.TestCase):
         dump = need_data("dumps/1_IRQL_NOT_LESS_OR_EQUAL.dmp")
         for command in ("sessions", "consumers", "providers", "processes", "map"):
             self.code(4, command, dump, says=ADVICE)
+        whole = json.loads(self.code(4, "sessions", dump, "-f", "json").stdout)
+        self.assertEqual((whole["rows"], len(whole["gaps"])), ([], 1))
+        self.assertEqual(whole["gaps"][0]["what"], "image")
+        self.assertNotIn("\nhal.dll ", self.code(0, "info", dump).stdout)
+        self.assertIn("hal.dll", self.code(0, "info", dump, "-v").stdout)
 
 
 class TriageDumps(unittest.TestCase):
@@ -180,6 +265,31 @@ class Selection(unittest.TestCase):
         self.assertEqual([r["silo"] for r in
                           self.rows("sessions", self.image, "4", "--silo", other)], [other])
 
+    def refused(self, *args, says):
+        result = kda(*args)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        for text in says:
+            self.assertIn(text, result.stderr)
+
+    def test_names_that_do_not_fit(self):
+        self.refused("sessions", self.image, "eventlog-securty",
+                     says=["did you mean 'Eventlog-Security'", "\nkda:   [5] Diagtrack-Listener\n"])
+        self.refused("sessions", self.image, "circular",
+                     says=["did you mean 'Circular Kernel Context Logger'"])
+        self.refused("sessions", self.image, "--silo", "0x1", says=["no silo '0x1'", "  host\n"])
+        self.refused("providers", self.image, "microsoft-windows-kernel-proces",
+                     says=["did you mean 'Microsoft-Windows-Kernel-Process'"])
+        # A name that is a number, and one that would steer a terminal or a spreadsheet.
+        image = forge("win11", "cli-names.raw", "--add", "session 21 name=3 mode=0x01800080",
+                      "--add", 'session 22 name="=cmd|\'/c calc\'!A1 \\u001b[2J" mode=0x01800080')
+        self.refused("sessions", image, "3", says=["fits more than one session", "[21] 3\n",
+                                                   "[3] Eventlog-Security\n"])
+        shown = "=cmd|'/c calc'!A1 \\x1b[2J"
+        self.refused("sessions", image, "eventlog-securty", says=["[22] %s\n" % shown])
+        table = list(csv.DictReader(io.StringIO(
+            kda("sessions", image, "--grep", "CALC", "-f", "csv").stdout)))
+        self.assertEqual([row["name"] for row in table], ["'" + shown])
+
     def test_consumers_and_providers_of_a_session(self):
         consumers = self.rows("consumers", self.image, "--session", "17")
         self.assertEqual({r["process"] for r in consumers}, {"edrsensor.exe", "MsSense.exe"})
@@ -200,6 +310,10 @@ class Selection(unittest.TestCase):
         used = self.rows("providers", self.image)
         everything = self.rows("providers", self.image, "--all")
         self.assertLess(len(used), len(everything))
+        self.assertIn("group", {row["type"] for row in everything})
+        registry = [row for row in used if row.get("name") == "Microsoft-Windows-Kernel-Registry"][0]
+        self.assertEqual([(e["session_id"], e["enabled"]) for e in registry["enables"]],
+                         [(17, True), (15, False)])
         for row in used:
             self.assertTrue(row["registrations"] or any(e["enabled"] for e in row["enables"]) or
                             row["provider_enable"]["enabled"])
@@ -209,6 +323,18 @@ class Selection(unittest.TestCase):
         self.assertTrue(hits)
         self.assertTrue(all("svchost" in json.dumps(row).lower() for row in hits))
         self.assertEqual(len(self.rows("processes", self.image, "--limit", "3")), 3)
+        result = kda("sessions", self.image, "--limit", "2", "-f", "csv")
+        self.assertEqual(len(list(csv.reader(io.StringIO(result.stdout)))), 1 + 2)
+        self.assertIn("%d more rows were kept back by --limit" % (
+            len(self.rows("sessions", self.image)) - 2), result.stderr)
+
+    def test_processes_of_a_silo(self):
+        everybody = self.rows("processes", self.image)
+        silos = {row["silo"] for row in everybody}
+        self.assertEqual(len(silos), 2)
+        for silo in silos:
+            self.assertEqual(self.rows("processes", self.image, "--silo", silo),
+                             [row for row in everybody if row["silo"] == silo])
 
     def test_csv_has_one_heading_and_equal_width(self):
         for command in ("sessions", "consumers", "providers", "processes"):

@@ -2,6 +2,7 @@
 file format, the paging depth and the holes; hostile images must never give a wrong row."""
 import json
 import os
+import subprocess
 import unittest
 
 from common import FORGE, ROOT, forge, hexint, kda, rows, work
@@ -199,6 +200,42 @@ for _format in FORMATS:
     _class = "Forged_win11_as_" + _format.replace("-", "_")
     globals()[_class] = type(_class, (ForgedChecks, unittest.TestCase),
                              {"scenario": "win11", "image_format": _format})
+
+
+class Failure(unittest.TestCase):
+    def forge(self, scenario, target, *args):
+        return subprocess.run([FORGE, os.path.join(ROOT, "tests/images/scenarios", scenario),
+                               "-o", target] + list(args), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_no_image_is_left(self):
+        """What could not be written leaves no file that would pass for an image."""
+        for image_format in ("raw", "vmem"):
+            target = work("failed-" + image_format)
+            # Pages are taken out, and a flat file cannot say so.
+            result = self.forge("holes.txt", target, "--format", image_format)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("flat file", result.stderr)
+            self.assertFalse(os.path.exists(target))
+            self.assertFalse(os.path.exists(target + ".vmss"))
+
+    def test_one_of_two_files(self):
+        target = work("failed-pair")
+        os.makedirs(target + ".vmss", exist_ok=True)
+        result = self.forge("tiny.txt", target, "--format", "vmem")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cannot create", result.stderr)
+        self.assertFalse(os.path.exists(target))
+
+    def test_truth_that_cannot_be_written(self):
+        target = work("no-truth")
+        result = self.forge("tiny.txt", target, "--truth", work("no-such-folder/truth.json"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cannot write", result.stderr)
+
+    def test_a_device_stays(self):
+        self.assertEqual(self.forge("tiny.txt", "/dev/full").returncode, 1)
+        self.assertTrue(os.path.exists("/dev/full"))
 
 
 class Variants(unittest.TestCase):

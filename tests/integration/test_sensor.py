@@ -98,7 +98,8 @@ def known(value):
 def data_of(details):
     number = details[7:-1].replace("-0x", "") if details[:7] in ("DWORD (", "QWORD (") else None
     if number is not None:
-        return ("REG_" + details[:5], int(number, 16))
+        value = int(number, 16)
+        return ("REG_" + details[:5], value if value < 2 ** 53 else hex(value))
     if details == "Binary Data":
         return ("REG_BINARY", "")
     return ("REG_SZ", "" if details == "(Empty)" else details)
@@ -304,6 +305,7 @@ class TestReplay(Replayed):
         """process.create, or process.existing, precedes everything of that process."""
         self.assertEqual(lines[0]["kind"], "sensor.start")
         self.assertEqual(lines[-1]["kind"], "sensor.stop")
+        self.assertEqual(sum(lines[-1]["written"].values()), lines[-1]["id"] + 1)
         alive, last = set(), ""
         for line in lines:
             self.assertGreaterEqual(line["time"], last)
@@ -387,6 +389,134 @@ class TestReplay(Replayed):
         self.assertEqual(shown.stdout, "".join(lines[:9]))
 
 
+GUID = "{11112222-%04x-5f63-0000-000000000000}"
+
+
+def row(event, pid, guid=None, host="HOST", **fields):
+    """A Sysmon record as a recording has it."""
+    made = {"SourceName": "Microsoft-Windows-Sysmon", "EventID": event, "Hostname": host,
+            "UtcTime": "2020-09-17 21:45:41.433", "ProcessId": pid}
+    if guid is not None:
+        made["ProcessGuid"] = GUID % guid
+    made.update(fields)
+    return made
+
+
+def value_row(pid, value="b", **fields):
+    return row(13, pid, TargetObject="HKLM\\SOFTWARE\\a\\" + value, Details="text", **fields)
+
+
+def thread_row(tid, **fields):
+    made = row(8, 0, SourceProcessId=500, SourceProcessGuid=GUID % 1, TargetProcessId=504,
+               TargetProcessGuid=GUID % 2, NewThreadId=tid, StartAddress="0x1000")
+    made.update(fields)
+    return made
+
+
+class TestHostileRecordings(Replayed):
+    """A recording is input from somewhere: no record may end the program, be fired with other
+    values than it has, or take the others with it."""
+
+    def fire(self, rows, name="hostile", code=0, more=()):
+        path = common.work(name + ".json")
+        with open(path, "wb") as f:
+            for text in rows:
+                text = text if isinstance(text, bytes) else json.dumps(text).encode()
+                f.write(text + b"\n")
+        folder = fresh(name)
+        result = sim("replay", path, "-o", folder, *more)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        hosts = self.hosts(folder) if os.path.isdir(folder) else []
+        for host in hosts:
+            self.verify(host)
+        return hosts, result.stdout
+
+    def values(self, host):
+        return [(line["pid"], line["value"]) for line in lines_of(host)
+                if line["kind"] == "registry.value_set"]
+
+    def test_contradictions_are_skipped(self):
+        """A guid with another pid, pids that differ in their lowest bits, a system that ends."""
+        hosts, told = self.fire([
+            value_row(700, "one", guid=3), value_row(704, "two", guid=3), value_row(5, "three"),
+            value_row(6, "four"), row(5, 4, guid=9, Image="System"), thread_row(8)])
+        self.assertIn("read 6, fired 2, skipped 4: contradicts other records 4", told)
+        self.assertEqual(sorted(self.values(hosts[0])), [(5, "three"), (700, "one")])
+
+    def test_large_pids(self):
+        hosts, _ = self.fire([value_row(0xfffffff8, "one"), value_row(0x1000000, "two"),
+                              value_row(0xfffffff8, "three"), value_row("0x10", "four"),
+                              value_row("010", "five")])
+        self.assertEqual(sorted(self.values(hosts[0])), [
+            (10, "five"), (16, "four"), (0x1000000, "two"), (0xfffffff8, "one"),
+            (0xfffffff8, "three")])
+
+    def test_thread_ids_come_back(self):
+        """Ends of threads are not recorded; ids may lie where the replay has its own."""
+        tids = [9000, 0x100000, 9000, 0x100004, 0x100000, 0x7ffffffc]
+        hosts, _ = self.fire([thread_row(tid) for tid in tids])
+        seen = [line["new_tid"] for line in lines_of(hosts[0])
+                if line["kind"] == "thread.create" and line["remote"]]
+        self.assertEqual(seen, tids)
+
+    def test_host_names(self):
+        """Names become folders of their own inside the output, whatever they are."""
+        names = ["..", "../../out", "a/b", "a_b", "A_B", "\u009b31m", "\x1b[31m", "x" * 240]
+        hosts, told = self.fire([value_row(600, host=name) for name in names] +
+                                [value_row(600, host="x" * 241)])
+        self.assertIn("read 9, fired 8, skipped 1: field missing or malformed 1", told)
+        self.assertEqual(len(hosts), 8)
+        self.assertNotIn("\x1b", told)
+        # The driver keeps what can be the name of a computer.
+        self.assertEqual({lines_of(host)[0].get("host") for host in hosts},
+                         set(names[:-1]) | {None})
+
+    def test_many_hosts(self):
+        rows = [value_row(0xfffff8, host="h%d" % n) for n in range(1030)]
+        path = common.work("many.json")
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(r) + "\n" for r in rows)
+        result = sim("replay", path, "-o", fresh("many"), "--host", "none")
+        self.assertEqual(result.returncode, 3)
+        result = sim("replay", path, "-o", fresh("many"), "--threads", "1")
+        self.assertIn("read 1030, fired 1024, skipped 6: beyond a limit 6", result.stdout)
+
+    def test_texts(self):
+        """A NUL ends no text early, a byte order mark hides no record, years have four digits."""
+        hosts, told = self.fire([
+            b"\xef\xbb\xbf" + json.dumps(value_row(600, "marked")).encode(),
+            value_row(600, "a\0b"), dict(value_row(600), Details="x\0y"),
+            dict(value_row(600), UtcTime="9999-12-31 23:59:59.999"),
+            json.dumps(value_row(600)).encode().replace(b'"text"', b'"\\ud800"'),
+            dict(value_row(600, "long"), Details="\U0001f642" * 40000)])
+        self.assertIn("fired 2, skipped 4: not JSON 1, field missing or malformed 3", told)
+        self.assertEqual(sorted(v for _, v in self.values(hosts[0])), ["long", "marked"])
+
+    def test_no_recordings(self):
+        for data in (b"[" * 200000, b"\0" * 100000, b"{}", b"null", b"PK\x03\x04" + b"\xff" * 60,
+                     b"\x1f\x8b\x08\x00" + b"\0" * 20):
+            self.fire([data], code=3)
+        self.assertEqual(sim("replay", common.WORK, "-o", fresh("none")).returncode, 3)
+
+    def test_output(self):
+        """Success means that there is a log of this run."""
+        rows = [value_row(600)]
+        folder = self.fire(rows, "again")[0][0]
+        path = common.work("again.json")
+        before = log_files(folder)
+        result = sim("replay", path, "-o", os.path.dirname(folder))
+        self.assertEqual(result.returncode, 6)
+        self.assertIn("there is a log", result.stderr)
+        self.assertEqual(log_files(folder), before)
+        result = sim("replay", path, "-o", fresh("refused"), "--set",
+                     "LogDirectory=\\??\\C:\\x\\..\\..\\y")
+        self.assertEqual(result.returncode, 6)
+        self.assertIn("not whole", result.stderr)
+        for output in ("", path, common.WORK + "/x" * 600):
+            self.assertIn(sim("replay", path, "-o", output).returncode, (2, 6))
+        self.assertEqual(sim("storm", "-o", fresh("storm-no"), "--events", "1" * 24).returncode, 2)
+
+
 class TestStorm(Replayed):
     def test_losses_are_counted(self):
         """A registry storm into a small ring: losses, all of them counted, no process among them."""
@@ -421,7 +551,7 @@ class TestScript(Replayed):
         self.assertEqual(values["Path"]["value_type"], "REG_EXPAND_SZ")
         self.assertEqual(values["List"]["data"], ["eins", "zwei", "drei vier"])
         self.assertEqual(values["Number"]["data"], 4294967295)
-        self.assertEqual(int(str(values["Big"]["data"]), 0), 18446744073709551615)
+        self.assertEqual(values["Big"]["data"], "0xffffffffffffffff")
         self.assertEqual(values["Binary"]["data"], "00ff10203a7f80")
         self.assertEqual(values[""]["data"], "default")
         self.assertIn("n" * 300, values)
@@ -442,12 +572,33 @@ class TestScript(Replayed):
         for text, want in (("fly\n", "unknown action"), ("as 77\n", "no such process"),
                            ("create-key HKXX\\a\n", "a key begins with"),
                            ("set-value HKLM\\a b REG_BINARY 123\n", "hex digits"),
-                           ("start\nstop\nstop\n", "nothing comes after")):
+                           ("start\nstop\nstop\n", "nothing comes after"),
+                           ("exit 4\n", "does not end"), ("wait 18446744073709551615\n", "too large"),
+                           ("process 4294967296\n", "too large"),
+                           ("process 1000 image={a*32768}\n", "longer than the kernel"),
+                           ("create-key HKLM\\{a*32760}\n", "longer than the kernel"),
+                           ("wait 1\0\n", "NUL")):
             with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
             result = sim("script", path, "-o", fresh("wrong"))
             self.assertEqual(result.returncode, 3, text)
             self.assertIn(want, result.stderr)
+        self.assertEqual(sim("script", common.WORK, "-o", fresh("wrong")).returncode, 3)
+
+    def test_longest_names(self):
+        """What a UNICODE_STRING can hold is recorded whole."""
+        path = common.work("longest.txt")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("process 1000 image={i*32767} command={c*32767}\nas 1000\n"
+                    "create-key \\REGISTRY\\{k*32757}\nset-value HKLM\\a {v*32767} REG_SZ {d*10}\n")
+        folder = fresh("longest")
+        self.assertEqual(sim("script", path, "-o", folder).returncode, 0)
+        self.verify(folder)
+        made = {line["kind"]: line for line in lines_of(folder)}
+        self.assertEqual(made["process.create"]["image"], "i" * 32767)
+        self.assertEqual(made["process.create"]["command_line"], "c" * 32767)
+        self.assertEqual(made["registry.value_set"]["value"], "v" * 32767)
+        self.assertTrue(all("truncated" not in line for line in made.values()))
 
 
 class TestLogCommands(Replayed):
@@ -503,6 +654,70 @@ class TestLogCommands(Replayed):
                 shown.kill()
                 shown.wait()
                 shown.stdout.close()
+
+    def follow(self, steps, path, code, says=""):
+        """Starts to follow `path`; each step makes changes and says what is shown then."""
+        shown = subprocess.Popen([common.KDA, "log", "show", "--follow", "-f", "jsonl", path],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            for change, lines in steps:
+                change()
+                for line in lines:
+                    self.assertEqual(shown.stdout.readline(), line)
+            self.assertEqual(shown.stdout.read(), "")
+            self.assertEqual(shown.wait(timeout=60), code)
+            self.assertIn(says, shown.stderr.read())
+        finally:
+            shown.kill()
+            shown.wait()
+            shown.stdout.close()
+            shown.stderr.close()
+
+    def test_follow_into_further_files(self):
+        """The next file of the log is followed, one of another log is not; a file that was gone
+        before it was seen is told."""
+        line = lambda number, kind, log="a": json.dumps(
+            {"v": 1, "id": number, "time": "2026-11-29T21:04:05.1234567Z", "kind": kind,
+             "source": "driver", "log": "{%s}" % log}) + "\n"
+        folder = fresh("follow")
+        os.makedirs(folder)
+        name = lambda number: os.path.join(folder, "kdamonitor-1-%06d.jsonl" % number)
+
+        def write(number, *lines):
+            with open(name(number), "a", encoding="utf-8") as f:
+                f.write("".join(lines))
+
+        first, load = line(0, "sensor.start"), [line(n, "image.load") for n in range(4)]
+        write(1, first)
+
+        def rotate():
+            write(1, load[1])
+            write(2, line(2, "sensor.file"), load[3])
+            os.remove(name(1))
+
+        def leave_some_out():
+            write(3, line(0, "sensor.start", "b"))
+            os.remove(name(3))
+            write(12, line(9, "sensor.file"), line(10, "sensor.stop"))
+
+        self.follow([(lambda: None, [first]), (rotate, [load[1], line(2, "sensor.file"), load[3]]),
+                     (leave_some_out, [line(9, "sensor.file"), line(10, "sensor.stop")])],
+                    name(1), 4, "5 lines are missing: a file was removed before")
+
+    def test_follow_all_files(self):
+        """Only the first file is named; all others of the log are found."""
+        folder = fresh("follow-all")
+        self.replay(RECORDINGS[1], folder, *EVERYTHING, "--set", "FileMegabytes=1",
+                    "--set", "FileCount=1000")
+        files = log_files(self.hosts(folder)[0])
+        self.assertGreater(len(files), 3)
+        result = common.kda("log", "show", "--follow", "-f", "jsonl", files[0])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        whole = ""
+        for path in files:
+            with open(path, encoding="utf-8") as f:
+                whole += f.read()
+        self.assertEqual(result.stdout, whole)
 
     def test_wrong_options(self):
         path = common.work("options.jsonl")

@@ -10,18 +10,29 @@
  * run: spill_ticks TICKS SECOND=1 => ok
  * run: spill_ticks_same_home TICKS SECOND=1 SAME_HOME => ok
  * run: spill_without_rule NO_RULE => error
- * run: spill_by_refusal_only SAME_HOME RESERVED=refused => error
+ * run: spill_to_each_other CROSSED => ok
+ * run: spill_by_refusal_only CROSSED RESERVED=refused => error
  * run: busy_between BUSY_IGNORED => error
+ * run: stops_too_early SAME_HOME STOP=reserved => error
+ * run: forgets_what_it_passed SAME_HOME FORGETFUL => error
  * run: busy_passed_over MIGRATE PASS_BUSY => error
  */
 #ifndef RESERVED
 #define RESERVED reserved
 #endif
+#ifndef STOP
+#define STOP refused
+#endif
+#ifdef CROSSED
+#define THREADS 4       /* one push each; of each home one that spills and one that stays */
+#define ALL 4
+#else
 #define THREADS 2
 #ifndef SECOND
 #define SECOND 2        /* pushes of the second producer */
 #endif
 #define ALL (2 + SECOND)
+#endif
 #define ROOM 4
 
 typedef shard_t {
@@ -67,10 +78,17 @@ proctype producer(byte me; byte mine; byte each)
 #else
         t = 1;
 #endif
+#ifdef CROSSED
+        if
+        :: me >= 2
+        :: else -> h = shard[mine].head; spill = true; s = 1 - mine
+        fi;
+#else
         if
         :: skip
         :: h = shard[mine].head; spill = true; s = 1 - mine
         fi;
+#endif
 #endif
         atomic {
             p = shard[s].head;
@@ -94,31 +112,65 @@ proctype producer(byte me; byte mine; byte each)
 
 byte pos[2], lim[2], lim2[2], next[THREADS];
 
+/* How far the other shard was looked through for older records than the front of this one: by
+ * spilled fronts, by others; smallest head among the spilled records that the latter passed. */
+byte seen_own[2], seen_spilled[2], least[2];
+
 /* may = the front of shard s may go before an equal front of the other shard. */
 inline may_go_first(s)
 {
     may = true;
-    q = pos[1 - s];
+    if
+    :: shard[s].spilled[pos[s]] ->
+        q = (seen_own[s] < pos[1 - s] -> pos[1 - s] : seen_own[s])
+    :: else ->
+        q = seen_spilled[s];
+        if
+        :: q < pos[1 - s] || (least[s] != 0 && pos[s] >= least[s]) -> q = pos[1 - s]; least[s] = 0
+        :: else
+        fi
+    fi;
     do
+    :: q >= lim2[1 - s] -> break
+    :: q < lim2[1 - s] && !shard[1 - s].committed[q] ->
 #ifndef BUSY_IGNORED
-    :: may && q < lim2[1 - s] && !shard[1 - s].committed[q] -> may = false; unsure = true
+        if
+        :: shard[s].spilled[pos[s]] && q >= shard[s].refused[pos[s]]
+        :: else -> may = false; unsure = true
+        fi;
 #endif
-    :: may && q < lim2[1 - s] && shard[1 - s].committed[q] &&
+        break
+    :: q < lim2[1 - s] && shard[1 - s].committed[q] &&
+       shard[1 - s].time[q] > shard[s].time[pos[s]] -> break
+    :: q < lim2[1 - s] && shard[1 - s].committed[q] &&
        shard[1 - s].time[q] <= shard[s].time[pos[s]] ->
         if
-        :: shard[1 - s].home[q] == shard[s].home[pos[s]] ->
+        :: shard[s].spilled[pos[s]] && !shard[1 - s].spilled[q] ->
+            may = q >= shard[s].refused[pos[s]];
+            break
+        :: !shard[s].spilled[pos[s]] && shard[1 - s].spilled[q] && shard[1 - s].home[q] == s ->
             if
-            :: shard[s].spilled[pos[s]] && !shard[1 - s].spilled[q] &&
-               q < shard[s].refused[pos[s]] -> may = false
-            :: !shard[s].spilled[pos[s]] && shard[1 - s].spilled[q] &&
-               pos[s] >= shard[1 - s].RESERVED[q] -> may = false
-            :: else
+            :: pos[s] >= shard[1 - s].RESERVED[q] -> may = false; break
+            :: pos[s] < shard[1 - s].RESERVED[q] && pos[s] < shard[1 - s].STOP[q] -> break
+            :: else ->
+#ifndef FORGETFUL
+                if
+                :: least[s] == 0 || shard[1 - s].RESERVED[q] < least[s] ->
+                    least[s] = shard[1 - s].RESERVED[q]
+                :: else
+                fi
+#else
+                skip
+#endif
             fi
         :: else
         fi;
         q++
-    :: else -> break
     od;
+    if
+    :: shard[s].spilled[pos[s]] -> seen_own[s] = q
+    :: else -> seen_spilled[s] = q
+    fi;
     q = 0
 }
 
@@ -204,11 +256,18 @@ proctype consumer()
 init
 {
     atomic {
+#ifdef CROSSED
+        run producer(0, 0, 1);
+        run producer(1, 1, 1);
+        run producer(2, 0, 1);
+        run producer(3, 1, 1);
+#else
         run producer(0, 0, 2);
 #ifdef SAME_HOME
         run producer(1, 0, SECOND);
 #else
         run producer(1, 1, SECOND);
+#endif
 #endif
         run consumer()
     }

@@ -1,7 +1,7 @@
 /*
  * Sleeping: whoever fills the ring to the watermark while the consumer naps, wakes it; nobody
  * wakes twice; a consumer does not fall asleep over a filled ring. The timeout is only for what is
- * below the watermark.
+ * below the watermark. The tail by which a producer counts first is an old one.
  *
  * run: flag_then_heads => ok
  * run: urgent MARK=1 => ok
@@ -13,17 +13,32 @@
 #endif
 #define EACH 2
 
-byte head, pos, finished, wakes, naps;
+byte head, pos, tail, cached, finished, wakes, naps;
 bool sleeping, event, waiting, gave_up;
 
 proctype producer()
 {
-    byte n, used;
+    byte n, used, mine;
     bool was;
     do
     :: n == EACH -> break
     :: else ->
-        atomic { head++; used = head - pos };
+        atomic { head++; mine = head; used = mine - cached };
+        if
+        :: used >= MARK ->
+            if
+            :: sleeping ->
+                /* What was read since the shard was last looked at does not count. */
+                used = tail;
+                cached = used;
+                if
+                :: used >= mine -> used = 0     /* ours is read already */
+                :: else -> used = mine - used
+                fi
+            :: else -> used = 0
+            fi
+        :: else
+        fi;
         if
         :: used >= MARK ->
             if
@@ -51,7 +66,8 @@ proctype consumer()
 {
     byte seen;
     do
-    :: atomic { pos = head };
+    :: pos = head;
+        tail = pos;
 #ifdef HEADS_FIRST
         seen = head;
         atomic { sleeping = true; naps++ };

@@ -212,7 +212,8 @@ static void status(void **state)
     assert_int_equal(s.offered[KDA_KIND_REGISTRY_VALUE_SET], 10);
     assert_int_equal(s.written[KDA_KIND_REGISTRY_VALUE_SET], 10);
     assert_int_equal(s.lost[KDA_KIND_REGISTRY_VALUE_SET], 0);
-    assert_int_equal(s.written[KDA_KIND_SENSOR_START], 0);
+    assert_int_equal(s.offered[KDA_KIND_SENSOR_START], 1);
+    assert_int_equal(s.written[KDA_KIND_SENSOR_START], 1);
     assert_int_equal(s.queued, 0);
     assert_int_equal(s.writing, 1);
     assert_int_equal(s.readers, 0);
@@ -365,6 +366,34 @@ static void empty_read(void **state)
     sim_reader_close(reader);
 }
 
+/* Opening alone begins nothing and costs nothing; a read of no bytes begins the reading. */
+static void reading_begins_with_the_first_read(void **state)
+{
+    struct sim_reader *reader = open_device();
+    struct kda_control_status s;
+    size_t before = sim_pool_bytes(), got = 1;
+    char text[4096];
+
+    (void)state;
+    set_value(111);
+    flush(reader);
+    read_status(reader, &s);
+    assert_int_equal(s.readers, 0);
+    assert_true(sim_pool_bytes() < before + 65536);
+    assert_int_equal(sim_reader_read_wait(reader, text, 0, &got), STATUS_SUCCESS);
+    assert_int_equal(got, 0);
+    read_status(reader, &s);
+    assert_int_equal(s.readers, 1);
+    set_value(222);
+    flush(reader);
+    assert_int_equal(sim_reader_read_wait(reader, text, sizeof(text) - 1, &got), STATUS_SUCCESS);
+    text[got] = '\0';
+    assert_null(strstr(text, "\"data\":111,"));
+    assert_non_null(strstr(text, "\"data\":222,"));
+    assert_int_equal(text[got - 1], '\n');
+    sim_reader_close(reader);
+}
+
 static void cancelled_reads(void **state)
 {
     struct sim_reader *reader = open_device();
@@ -503,6 +532,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(same_bytes_as_the_file, begin, end),
         cmocka_unit_test_setup_teardown(parked_reads_in_order, begin, end),
         cmocka_unit_test_setup_teardown(empty_read, begin, end),
+        cmocka_unit_test_setup_teardown(reading_begins_with_the_first_read, begin, end),
         cmocka_unit_test_setup_teardown(cancelled_reads, begin, end),
         cmocka_unit_test_setup_teardown(killed_reader, begin, end),
         cmocka_unit_test_setup_teardown(reader_limit, begin, end),

@@ -22,10 +22,12 @@ static void told_after_a_while(void **state)
     const struct sim_registry create = {.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\Never"),
                                         .refusal = SIM_REFUSE_AFTER};
     struct world_log log;
+    uint64_t begin;
 
     (void)state;
     world_begin(NULL);
     world_load();
+    begin = sim_clock_utc();
     refused(1);
     sim_registry_create_key(&create);
     usleep(30000);
@@ -38,6 +40,11 @@ static void told_after_a_while(void **state)
     world_read(&log);
     assert_null(strstr(world_line(&log, "registry.value_set", NULL), "\"status\""));
     assert_null(strstr(world_line(&log, "registry.key_create", NULL), "\"status\""));
+    /* With the time of the telling: times do not go back. */
+    for (size_t i = 0; i < log.count; i++) {
+        if (strstr(log.lines[i].text, "\"kind\":\"registry."))
+            assert_in_range(log.lines[i].time - begin, 12 * WORLD_SECOND, 60 * WORLD_SECOND);
+    }
     world_free(&log);
     world_end();
 }

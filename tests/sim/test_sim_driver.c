@@ -3,6 +3,8 @@
  */
 #include "world.h"
 
+#include <pthread.h>
+
 static void load_and_unload(void **state)
 {
     struct world_log log;
@@ -139,6 +141,75 @@ static void process_never_told(void **state)
     world_end();
 }
 
+static void *end_of_process(void *context)
+{
+    sim_enter(4, 0);
+    sim_clock_advance(1); /* what happens later has a later time */
+    assert_true(sim_process_exit(*(const uint32_t *)context, 7));
+    sim_clock_advance(1);
+    return NULL;
+}
+
+/* In a thread of the host that is not inside the driver. */
+static void end_process(void *context)
+{
+    pthread_t other;
+
+    assert_int_equal(pthread_create(&other, NULL, end_of_process, context), 0);
+    pthread_join(other, NULL);
+}
+
+/* One line tells of the process and one, behind it, of its end; or none where it ended before there
+ * was anybody to see it. True if there are some. */
+static bool told_first(const char *kind, const char *pid)
+{
+    const char *told = NULL, *ended = NULL;
+    struct world_log log;
+
+    world_read(&log);
+    if (world_count(&log, kind, pid, NULL) + world_count(&log, "process.exit", pid, NULL) > 0) {
+        told = world_line(&log, kind, pid, NULL);
+        ended = world_line(&log, "process.exit", pid, "\"exit_code\":7", NULL);
+    }
+    for (size_t i = 0; told && i < log.count && log.lines[i].text != told; i++)
+        assert_ptr_not_equal(log.lines[i].text, ended);
+    world_free(&log);
+    return told != NULL;
+}
+
+/* A process ends at any moment of the rundown that is about to tell of it: process.existing comes
+ * first all the same. */
+static void process_ends_while_told(void **state)
+{
+    static const char *const moments[] = {"SeLocateProcessImageName", "ZwOpenProcessTokenEx",
+                                          "ZwQueryInformationProcess", "ZwQueryInformationToken",
+                                          "ObOpenObjectByPointer"};
+    const struct sim_process process = {
+        .pid = 7000, .parent_pid = 4, .image = STR("\\a\\late.exe")};
+    uint32_t pid = process.pid;
+    unsigned meanwhile = 0;
+    bool alive;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++) {
+        for (uint32_t n = 1; n <= 24; n++) {
+            world_begin(NULL);
+            assert_int_equal(sim_process_existing(&process, NULL), 0);
+            sim_meanwhile(moments[i], n, end_process, &pid);
+            world_load();
+            sim_meanwhile(NULL, 0, NULL, NULL);
+            alive = sim_process_alive(pid);
+            if (alive)
+                end_process(&pid);
+            world_unload();
+            if (told_first("process.existing", "\"pid\":7000,") && !alive)
+                meanwhile++;
+            world_end();
+        }
+    }
+    assert_true(meanwhile >= 10);
+}
+
 static void old_kernel(void **state)
 {
     const struct sim_options options = {.build = 9600};
@@ -242,7 +313,8 @@ static void check_values(void)
     world_read(&log);
     world_line(&log, "registry.value_set", "\"value\":\"number\"", "\"data\":4294967295",
                "\"value_type\":\"REG_DWORD\"", "\"status\":\"0x0", "\"pid\":2400,", NULL);
-    world_line(&log, "registry.value_set", "\"value\":\"wide\"", "18446744073709551615", NULL);
+    world_line(&log, "registry.value_set", "\"value\":\"wide\"", "\"data\":\"0xffffffffffffffff\"",
+               NULL);
     world_line(&log, "registry.value_set", "\"value\":\"binary\"", "\"data\":\"0001feff\"", NULL);
     world_line(&log, "registry.value_set", "\"value\":\"multi\"", "\"data\":[\"one\",\"two\"]",
                NULL);
@@ -532,6 +604,7 @@ int main(void)
         cmocka_unit_test(process_life),
         cmocka_unit_test(process_without_names),
         cmocka_unit_test(process_never_told),
+        cmocka_unit_test(process_ends_while_told),
         cmocka_unit_test(old_kernel),
         cmocka_unit_test(threads),
         cmocka_unit_test(images),

@@ -317,6 +317,31 @@ static void faults_fire_once(void **state)
     sim_shutdown_machine();
 }
 
+/* Transactions of the filter engine: one at a time, and each is ended once. */
+static void filter_transactions(void **state)
+{
+    FWPM_SESSION0 session = {.flags = FWPM_SESSION_FLAG_DYNAMIC};
+    HANDLE engine;
+
+    (void)state;
+    assert_true(sim_boot(NULL));
+    assert_int_equal(sim_driver_load(small_entry), STATUS_SUCCESS);
+    assert_int_equal(FwpmEngineOpen0(NULL, RPC_C_AUTHN_WINNT, NULL, &session, &engine), 0);
+    assert_int_equal((uint32_t)FwpmTransactionCommit0(engine), 0xC022000Du);
+    assert_int_equal((uint32_t)FwpmTransactionAbort0(engine), 0xC022000Du);
+    assert_int_equal(FwpmTransactionBegin0(engine, 0), 0);
+    assert_int_equal((uint32_t)FwpmTransactionBegin0(engine, 0), 0xC022000Eu);
+    assert_int_equal(FwpmTransactionCommit0(engine), 0);
+    assert_int_equal((uint32_t)FwpmTransactionAbort0(engine), 0xC022000Du);
+    assert_int_equal(FwpmTransactionBegin0(engine, 0), 0);
+    sim_bfe_set(SIM_BFE_STOPPED); /* takes the session with it */
+    assert_int_equal((uint32_t)FwpmTransactionCommit0(engine), 0xC0220010u);
+    assert_int_equal((uint32_t)FwpmTransactionAbort0(engine), 0xC0220010u);
+    assert_int_equal(FwpmEngineClose0(engine), 0);
+    assert_int_equal(sim_driver_unload(), STATUS_SUCCESS);
+    sim_shutdown_machine();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +372,7 @@ int main(void)
         cmocka_unit_test(timed_waits_end_with_the_clock),
         cmocka_unit_test(clocks),
         cmocka_unit_test(faults_fire_once),
+        cmocka_unit_test(filter_transactions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "world.h"
 
 #include <dirent.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -246,6 +247,99 @@ static void rotation(void **state)
     assert_int_equal(starts, files_in("Windows/KDAMonitor") - 1);
     world_free(&log);
     world_end();
+}
+
+static uint64_t file_bytes(void)
+{
+    struct kda_control_status status;
+
+    flush(STATUS_SUCCESS);
+    get_status(&status);
+    return status.file_bytes;
+}
+
+/* sensor.stop is the last line, also where it fills the file: no further file is begun. */
+static void no_file_behind_the_stop(void **state)
+{
+    static const uint8_t bytes[30000];
+    const uint64_t target = (1u << 20) - 100; /* sensor.stop is longer than what is left */
+    uint64_t before, line;
+
+    (void)state;
+    world_begin(NULL);
+    sim_settings_set_dword(STR("FileMegabytes"), 1);
+    sim_settings_set_dword(STR("DataBytes"), 32768);
+    world_load();
+    before = file_bytes();
+    set_bytes(bytes, 100);
+    line = file_bytes() - before - 200;
+    while (target - file_bytes() > sizeof(bytes) * 2 + 2000)
+        set_bytes(bytes, sizeof(bytes));
+    while (target - file_bytes() > 1500)
+        set_bytes(bytes, 300);
+    set_bytes(bytes, (size_t)(target - file_bytes() - line) / 2);
+    assert_in_range(file_bytes(), target - 20, target + 20);
+    world_unload();
+    assert_int_equal(files_in("Windows/KDAMonitor"), 1);
+    world_end();
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)info;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+/* Gives the only log on the disk the name that the next machine, which begins at the same time,
+ * would give to its first file. */
+static void take_next_name(void)
+{
+    char folder[600], from[1200], to[1200];
+    const struct dirent *entry;
+    DIR *listing;
+    char *id;
+
+    snprintf(folder, sizeof(folder), "%s/Windows/KDAMonitor", sim_disk());
+    listing = opendir(folder);
+    assert_non_null(listing);
+    do {
+        entry = readdir(listing);
+        assert_non_null(entry);
+    } while (!strstr(entry->d_name, ".jsonl"));
+    snprintf(from, sizeof(from), "%s/%s", folder, entry->d_name);
+    closedir(listing);
+    snprintf(to, sizeof(to), "%s", from);
+    id = strrchr(to, '-') - 8;
+    snprintf(id, sizeof(to) - (size_t)(id - to), "%08lx-000001.jsonl", strtoul(id, NULL, 16) + 1);
+    assert_int_equal(rename(from, to), 0);
+}
+
+/* A file of that name is there already: the next number is taken. */
+static void name_is_taken(void **state)
+{
+    const char *temporary = getenv("TMPDIR");
+    char folder[512];
+    struct sim_options options = {0};
+
+    (void)state;
+    snprintf(folder, sizeof(folder), "%s/kda-writer-XXXXXX", temporary ? temporary : "/tmp");
+    options.disk = mkdtemp(folder);
+    assert_non_null(options.disk);
+    for (unsigned n = 1; n <= 2; n++) {
+        world_begin(&options);
+        world_load();
+        set_values(10);
+        flush(STATUS_SUCCESS);
+        assert_false(sim_disk_refuses());
+        assert_int_equal(files_in("Windows/KDAMonitor"), n);
+        world_unload();
+        if (n == 1)
+            take_next_name();
+        world_end();
+    }
+    assert_int_equal(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 /* The next file cannot be opened: the old one goes on. */
@@ -523,6 +617,8 @@ int main(void)
         cmocka_unit_test(write_errors),
         cmocka_unit_test(disk_full_to_the_end),
         cmocka_unit_test(rotation),
+        cmocka_unit_test(no_file_behind_the_stop),
+        cmocka_unit_test(name_is_taken),
         cmocka_unit_test(rotation_refused),
         cmocka_unit_test(old_files_go),
         cmocka_unit_test(latency),

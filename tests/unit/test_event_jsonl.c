@@ -225,7 +225,12 @@ static void registry_data(void **state)
     check_data(true, 4, "\x01\x02\x00\x80", 4, "2147484161");
     check_data(true, 4, "\x01\x02\x00", 3, "\"010200\"");
     check_data(true, 5, "\x01\x02\x00\x80", 4, "16908416");
-    check_data(true, 11, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, "18446744073709551615");
+    check_data(true, 11, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, "\"0xffffffffffffffff\"");
+    /* 2^53 - 1 is the last number that a double tells from its neighbours. */
+    check_data(true, 11, "\xFF\xFF\xFF\xFF\xFF\xFF\x1F\x00", 8, "9007199254740991");
+    check_data(true, 11, "\x00\x00\x00\x00\x00\x00\x20\x00", 8, "\"0x20000000000000\"");
+    check_data(true, 11, "\x01\x00\x00\x00\x00\x00\x20\x00", 8, "\"0x20000000000001\"");
+    check_data(true, 11, "\x00\x00\x00\x00\x00\x00\x00\x00", 8, "0");
     check_data(true, 11, "\xFF", 1, "\"ff\"");
     check_data(true, 3, "\x00\xAB", 2, "\"00ab\"");
     check_data(true, 0, "", 0, "\"\"");

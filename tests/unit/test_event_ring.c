@@ -243,11 +243,11 @@ static void classes_have_thresholds(void **state)
     static const unsigned kinds[] = {KDA_KIND_REGISTRY_VALUE_SET, KDA_KIND_NETWORK_CONNECT,
                                      KDA_KIND_IMAGE_LOAD, KDA_KIND_PROCESS_CREATE};
     struct fake_time fake = {.time = 1, .step = 1};
-    struct kda_ring_config config = ring_config(1, 65536, fake_ops(&fake));
+    struct kda_ring_config config = ring_config(1, 262144, fake_ops(&fake));
     struct kda_ring *ring = ring_new(&config);
     uint64_t used = 0;
     for (size_t k = 0; k < 4; k++) {
-        uint64_t limit = (uint64_t)65536 * kda_class_percent[kda_class_of(kinds[k])] / 100;
+        uint64_t limit = (uint64_t)262144 * kda_class_percent[kda_class_of(kinds[k])] / 100;
         struct event_buffer buffer;
         uint32_t size = make_event(&buffer, kinds[k], 1, 1, 64)->size;
         unsigned got_in = 0;
@@ -265,6 +265,30 @@ static void classes_have_thresholds(void **state)
     assert_int_equal(lost[KDA_KIND_PROCESS_CREATE], 2);
     assert_int_equal(lost[KDA_KIND_REGISTRY_VALUE_SET], 5);
     ring_free(ring);
+}
+
+/* In a small ring, too, a storm of all other classes leaves room for some processes. */
+static void small_rings_keep_room_for_processes(void **state)
+{
+    (void)state;
+    for (uint32_t bytes = 4096; bytes <= 131072; bytes *= 2) {
+        struct fake_time fake = {.time = 1, .step = 1};
+        struct kda_ring_config config = ring_config(1, bytes, fake_ops(&fake));
+        struct kda_ring *ring = ring_new(&config);
+        struct event_buffer buffer;
+        uint64_t size = make_event(&buffer, KIND_PROCESS, 1, 1, 64)->size;
+        uint64_t kept = bytes / 4 < 8192 ? bytes / 4 : 8192;
+        while (push(ring, KDA_KIND_IMAGE_LOAD, 1, 1, 64) == KDA_PUSH_QUEUED)
+            continue;
+        uint64_t got_in = 0;
+        while (push(ring, KIND_PROCESS, 1, 1, 64) == KDA_PUSH_QUEUED)
+            got_in += size;
+        if (bytes <= 65536)
+            assert_true(got_in > kept - 2 * size); /* one of them may lie behind a pad */
+        else
+            assert_true(got_in > bytes / 20 - size);
+        ring_free(ring);
+    }
 }
 
 /* One CPU takes the burst: its own shard, then its neighbour's, then refusal. */
@@ -458,6 +482,72 @@ static void wakes_at_watermark_and_for_urgent(void **state)
     ring_free(ring);
 }
 
+/* A quarter full is what waits, not what was pushed since the ring was last looked at: a consumer
+ * that takes all each time is never woken, however often the ring goes round. */
+static void wakes_for_what_waits(void **state)
+{
+    (void)state;
+    struct fake_time fake = {.time = 1, .step = 1};
+    struct kda_ring_config config = ring_config(1, 65536, fake_ops(&fake));
+    struct kda_ring *ring = ring_new(&config);
+    struct kda_event *event = NULL;
+    unsigned wakes = 0;
+    for (uint32_t round = 0; round < 200; round++) {
+        assert_true(kda_ring_sleep(ring));
+        for (uint32_t i = 0; i < 20; i++)
+            wakes += (push(ring, KIND_REGISTRY, 1, i, 100) & KDA_PUSH_WAKE) != 0;
+        kda_ring_awake(ring);
+        for (uint32_t i = 0; i < 20; i++)
+            assert_int_equal(kda_ring_next(ring, &event), KDA_NEXT_EVENT);
+        assert_int_equal(kda_ring_next(ring, &event), KDA_NEXT_EMPTY);
+    }
+    assert_int_equal(wakes, 0);
+    assert_true(kda_ring_sleep(ring));
+    for (uint32_t i = 0; i < 200 && wakes == 0; i++)
+        wakes += (push(ring, KIND_REGISTRY, 1, i, 100) & KDA_PUSH_WAKE) != 0;
+    assert_int_equal(wakes, 1);
+    ring_free(ring);
+}
+
+/* A registry storm of ten times the ring, with a consumer that is ten times too slow: what is lost
+ * is registry, is counted, and no process is among it. */
+static void storm_loses_no_process(void **state)
+{
+    (void)state;
+    struct fake_time fake = {.time = 1, .step = 0};
+    struct kda_ring_config config = ring_config(2, 65536, fake_ops(&fake));
+    struct kda_ring *ring = ring_new(&config);
+    struct event_buffer buffer;
+    struct kda_event *event = NULL;
+    uint64_t bytes = 0, offered[2] = {0}, read[2] = {0}, lost[KDA_KIND_COUNT];
+    for (uint32_t i = 0; bytes < 10u * 2u * 65536u; i++) {
+        bool process = i % 50 == 0;
+        const struct kda_event *next =
+            make_event(&buffer, process ? KIND_PROCESS : KIND_REGISTRY, process,
+                       (uint32_t)offered[process], 100 + i % 200);
+        fake.cpu = i & 1;
+        fake.time += i % 64 == 0;
+        bytes += next->size;
+        offered[process]++;
+        unsigned result = kda_ring_push(ring, next);
+        assert_true(result == KDA_PUSH_QUEUED || (result == KDA_PUSH_FULL && !process));
+        if (i % 10 == 0 && kda_ring_next(ring, &event) == KDA_NEXT_EVENT)
+            read[event->pid]++;
+    }
+    while (kda_ring_next(ring, &event) == KDA_NEXT_EVENT) {
+        assert_true(event_intact(event));
+        if (event->pid == 1)
+            assert_true(event->tid >= read[1]); /* in order */
+        read[event->pid]++;
+    }
+    kda_ring_lost(ring, lost);
+    assert_int_equal(read[1], offered[1]);
+    assert_int_equal(lost[KIND_PROCESS], 0);
+    assert_int_equal(read[0] + lost[KIND_REGISTRY], offered[0]);
+    assert_true(lost[KIND_REGISTRY] > offered[0] / 2);
+    ring_free(ring);
+}
+
 /* The consumer's own records take ids and times in the order of the log. */
 static void stamps_in_order(void **state)
 {
@@ -500,12 +590,15 @@ int main(void)
         cmocka_unit_test(full_refuses_and_counts),
         cmocka_unit_test(too_big_is_its_own_reason),
         cmocka_unit_test(classes_have_thresholds),
+        cmocka_unit_test(small_rings_keep_room_for_processes),
         cmocka_unit_test(spills_to_one_other),
         cmocka_unit_test(equal_times_keep_order),
         cmocka_unit_test(merges_by_time),
         cmocka_unit_test(late_event_is_marked),
         cmocka_unit_test(stalled_producer),
         cmocka_unit_test(wakes_at_watermark_and_for_urgent),
+        cmocka_unit_test(wakes_for_what_waits),
+        cmocka_unit_test(storm_loses_no_process),
         cmocka_unit_test(stamps_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

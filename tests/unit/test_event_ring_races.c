@@ -362,6 +362,61 @@ static void no_wake_up_is_lost(void **state)
     }
 }
 
+/* --- a clock that stands still --------------------------------------------------------------- */
+
+/* Fills two shards, all at one time, by threads on `cpus` CPUs; every `urgent`-th event is of the
+ * class that fits where others spill. Returns the steps of the consumer per event. */
+static double steps_per_event(uint32_t shard_bytes, uint32_t cpus, uint32_t urgent, bool trickle)
+{
+    struct event_buffer buffer;
+    uint64_t events = 0;
+    memset(&visitor, 0, sizeof visitor);
+    memset(next_in, 0, sizeof next_in);
+    memset(next_out, 0, sizeof next_out);
+    fake = (struct fake_time){.time = 100, .step = 0};
+    struct kda_ring_config config = ring_config(2, shard_bytes, fake_ops(&fake));
+    ring = ring_new(&config);
+    for (uint32_t i = 0, misses = 0; misses < 8; i++) {
+        uint32_t producer = i % cpus;
+        unsigned kind = urgent && i / cpus % urgent == 0 ? KDA_KIND_PROCESS_CREATE
+                                                         : KDA_KIND_REGISTRY_VALUE_SET;
+        fake.cpu = producer;
+        bool in = kda_ring_push(ring, make_event(&buffer, kind, producer, next_in[producer], 8)) ==
+                  KDA_PUSH_QUEUED;
+        next_in[producer] += in;
+        events += in;
+        misses = in ? 0 : misses + 1;
+        /* The consumer makes room meanwhile, so that shards are entered, left and entered again. */
+        if (trickle && i % 3 == 0 && i < shard_bytes / 128) {
+            visitor.passed = 0;
+            (void)drain_some(1);
+        }
+    }
+    assert_true(events > shard_bytes / 256);
+    uint64_t before_drain = drained;
+    visitor.passed = 0;
+    assert_int_equal(drain_some(UINT64_MAX), KDA_NEXT_EMPTY);
+    assert_memory_equal(next_in, next_out, sizeof next_in);
+    double steps = (double)visitor.passed / (double)(drained - before_drain);
+    ring_free(ring);
+    drained = 0;
+    return steps;
+}
+
+/* Whatever lies in the other shard is looked at once, not once for each event. */
+static void equal_times_cost_no_more_when_many_wait(void **state)
+{
+    (void)state;
+    for (uint32_t cpus = 1; cpus <= 2; cpus++) {
+        for (uint32_t urgent = 0; urgent < 4; urgent++) {
+            for (unsigned trickle = 0; trickle < 2; trickle++) {
+                assert_true(steps_per_event(16384, cpus, urgent, trickle) < 8);
+                assert_true(steps_per_event(262144, cpus, urgent, trickle) < 8);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +425,7 @@ int main(void)
         cmocka_unit_test(the_consumer_at_every_step),
         cmocka_unit_test(a_migrating_thread_at_every_step),
         cmocka_unit_test(equal_times_wait_for_what_is_busy),
+        cmocka_unit_test(equal_times_cost_no_more_when_many_wait),
         cmocka_unit_test(losses_at_every_step),
         cmocka_unit_test(no_wake_up_is_lost),
     };

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "file.h"
 #include "json_pull.h"
 #include "kda/log.h"
 
@@ -182,9 +183,9 @@ static void test_lines(void **state)
 
 static char *write_file(const char *name, const char *text)
 {
-    static char paths[8][512];
+    static char paths[16][512];
     static size_t next;
-    char *path = paths[next++ % 8];
+    char *path = paths[next++ % 16];
     (void)snprintf(path, 512, "%s/test_log_%s", KDA_BUILD_DIR, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
@@ -259,6 +260,71 @@ static void test_growth_and_cut(void **state)
     assert_int_equal(line.what, KDA_LOG_END);
     kda_log_close(log);
     (void)remove(path);
+}
+
+static void expect_line(struct kda_log *log, uint64_t id, size_t file)
+{
+    static struct kda_log_line line;
+    assert_int_equal(kda_log_next(log, &line, NULL), KDA_OK);
+    assert_int_equal(line.what, KDA_LOG_LINE);
+    assert_int_equal(line.id, id);
+    assert_int_equal(line.file, file);
+}
+
+static void expect_end(struct kda_log *log, bool next_file)
+{
+    static struct kda_log_line line;
+    bool found = !next_file;
+    assert_int_equal(kda_log_next(log, &line, NULL), KDA_OK);
+    assert_int_equal(line.what, KDA_LOG_END);
+    assert_int_equal(kda_log_find_next_file(log, &found, NULL), KDA_OK);
+    assert_int_equal(found, next_file);
+}
+
+/* The log goes on in the file with the next number, if that is one of it; what the old file got
+ * last comes first, even if its name has gone. */
+static void test_next_file(void **state)
+{
+    (void)state;
+    struct kda_log *log = NULL;
+    static const char start[] = LINE(0, "sensor.start", 0, NAMES(LOG_A));
+    const char *path = write_file("x-000009.jsonl", "");
+    const char *others[] = {
+        write_file("x-000008.jsonl", second_file), write_file("x-000009.json", second_file),
+        write_file("y-000010.jsonl", second_file), write_file("x-1-000010.jsonl", second_file),
+        write_file("x-.jsonl", second_file)};
+    assert_int_equal(kda_log_open(&path, 1, &log, NULL), KDA_OK);
+    expect_end(log, false);
+    (void)write_file("x-000009.jsonl", start);
+    expect_line(log, 0, 0);
+    expect_end(log, false);
+    const char *next = write_file("x-000010.jsonl", "");
+    expect_end(log, false);
+    (void)write_file("x-000010.jsonl", other_file);
+    expect_end(log, false);
+    (void)write_file("x-000010.jsonl", first_file); /* begins before the one there is */
+    expect_end(log, false);
+    (void)write_file("x-000009.jsonl", first_file);
+    (void)write_file("x-000010.jsonl", second_file);
+    const char *last = write_file("x-000012.jsonl", third_file);
+    assert_int_equal(remove(path), 0);
+    bool found = false;
+    assert_int_equal(kda_log_find_next_file(log, &found, NULL), KDA_OK);
+    assert_true(found);
+    expect_line(log, 1, 0);
+    expect_line(log, 2, 1);
+    expect_line(log, 3, 1);
+    assert_string_equal(kda_log_file_log(log, 1), LOG_A);
+    assert_false(kda_log_starts_at(log, 1));
+    expect_end(log, true);
+    assert_string_equal(kda_log_file_name(log, 2), last);
+    expect_line(log, 4, 2);
+    expect_end(log, false);
+    kda_log_close(log);
+    (void)remove(next);
+    (void)remove(last);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        (void)remove(others[i]);
 }
 
 static void test_long_lines(void **state)
@@ -413,6 +479,41 @@ static enum kda_status read_all(const char *const *paths, struct kda_error *err)
     return status;
 }
 
+#ifdef KDA_FAULT_INJECTION
+/* Follows with the n-th call failing; false if none failed. A second attempt finds the file. */
+static bool faulted_follow(uint64_t n)
+{
+    struct kda_log *log = NULL;
+    struct kda_error err = {0};
+    bool found = false;
+    /* A folder of their own: each name in it is a call that can fail. */
+    assert_int_equal(kda_dirs_create(KDA_BUILD_DIR "/test_log_follow", NULL), KDA_OK);
+    const char *path = write_file("follow/f-1.jsonl", first_file);
+    const char *next = write_file("follow/f-2.jsonl", second_file);
+    assert_int_equal(kda_log_open(&path, 1, &log, NULL), KDA_OK);
+    expect_line(log, 0, 0);
+    kda_fault_arm(n);
+    enum kda_status status = kda_log_find_next_file(log, &found, &err);
+    bool fired = kda_fault_fired();
+    kda_fault_arm(0);
+    if (fired)
+        assert_true((status == KDA_NO_MEMORY || status == KDA_IO) && !found && err.text[0]);
+    else
+        assert_true(status == KDA_OK && found);
+    if (fired)
+        assert_int_equal(kda_log_find_next_file(log, &found, NULL), KDA_OK);
+    assert_true(found);
+    assert_int_equal(kda_log_file_count(log), 2);
+    expect_line(log, 1, 0);
+    expect_line(log, 2, 1);
+    kda_log_close(log);
+    (void)remove(path);
+    (void)remove(next);
+    kda_dir_remove(KDA_BUILD_DIR "/test_log_follow");
+    return fired;
+}
+#endif
+
 static void test_faults(void **state)
 {
     (void)state;
@@ -433,6 +534,8 @@ static void test_faults(void **state)
     }
     (void)remove(paths[0]);
     (void)remove(paths[1]);
+    for (uint64_t n = 1; faulted_follow(n); n++)
+        assert_true(n < 100);
 #else
     (void)read_all;
     skip();
@@ -447,7 +550,7 @@ int main(void)
         cmocka_unit_test(test_order_of_files), cmocka_unit_test(test_growth_and_cut),
         cmocka_unit_test(test_long_lines),     cmocka_unit_test(test_no_log),
         cmocka_unit_test(test_filters),        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_next_file),      cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,10 @@
 #define FILE_LINE(id, t, next) HEAD(id, "sensor.file", t) "," ID ",\"next_id\":" #next "}\n"
 #define A "\"image.load\":"
 #define B "\"process.create\":"
+#define S_START "\"sensor.start\":"
+#define S_LOSS "\"sensor.loss\":"
+#define S_STATUS "\"sensor.status\":"
+#define S_STOP "\"sensor.stop\":"
 
 struct seen {
     struct kda_log_verdict verdict;
@@ -136,6 +140,34 @@ static const struct fault cases[] = {
      "start:2 id:2"},
     {"lines after the stop",
      START STOP(1, 1, "", "", "", "") LINE(2, "image.load", 2) LINE(3, "image.load", 2), "end:3"},
+    {"a gap smaller than the reader's loss",
+     START READER_LOSS(1, A "2") LINE(2, "image.load", 1) STOP(3, 2, A "3", A "3", "", ""), "id:3"},
+    {"a gap that comes later than the reader's loss",
+     START READER_LOSS(1, A "1") LINE(1, "image.load", 1) LINE(3, "image.load", 1)
+         STOP(4, 2, A "3", A "3", "", ""),
+     "id:3 id:4"},
+    {"a loss that wraps round to nothing within a line",
+     START LOSS(1, 1, A "18446744073709551615," A "1") STOP(2, 2, "", "", "", ""),
+     "line:2 account:3"},
+    {"losses that wrap round to nothing",
+     START LOSS(1, 1, A "18446744073709551615") LOSS(2, 1, A "1") STOP(3, 2, "", "", "", ""),
+     "line:3 account:4"},
+    {"a total that wraps round to the right one",
+     START LINE(1, "image.load", 1) STOP(2, 2, A "18446744073709551615," A "2", A "1", "", ""),
+     "account:3"},
+    {"a loss of an unknown kind", START LOSS(1, 1, "\"image.fold\":5") STOP(2, 2, "", "", "", ""),
+     "line:2"},
+    {"totals of an unknown kind", START STOP(1, 1, "\"image.fold\":5", "", "", ""), "account:2"},
+    {"something offered of the sensor itself, and nothing known of it",
+     START STOP(1, 1, S_START "1," S_STOP "1,\"sensor.file\":5", S_START "1," S_STOP "1", "", ""),
+     "account:2"},
+    {"a member twice", START HEAD(1, "image.load", 1) ",\"id\":7}\n" STOP(2, 2, "", "", "", ""),
+     "line:2 id:3"},
+    {"a member with an escaped name",
+     START HEAD(1, "image.load", 1) ",\"i\\u0064\":7}\n" STOP(2, 2, "", "", "", ""), "line:2 id:3"},
+    {"bytes after the stop", START STOP(1, 1, "", "", "", "") "rest", "end:3"},
+    {"an id that has no next one",
+     LINE(18446744073709551615, "image.load", 1) LINE(0, "image.load", 1), "id:1"},
     {"a loss without counts", START HEAD(1, "sensor.loss", 1) "}\n" STOP(2, 2, "", "", "", ""),
      "line:2"},
     {"totals without offered", START HEAD(1, "sensor.stop", 1) ",\"written\":{}}\n", "account:2"},
@@ -162,6 +194,37 @@ static const struct fault cases[] = {
      FILE_LINE(10, 1, 11) LINE(11, "image.load", 1) STATUS(12, "sensor.status", 1, A "9", A "8")
          STOP(13, 2, A "9", A "9", "", ""),
      "account:4"},
+    {"the sensor's own lines are counted",
+     START LINE(1, "image.load", 1) LOSS(2, 1, A "1")
+         TOTALS(3, "sensor.status", 1, A "2," S_START "1," S_LOSS "1," S_STATUS "1",
+                A "1," S_START "1," S_LOSS "1," S_STATUS "1", A "1", "")
+             STOP(4, 2, A "2," S_START "1," S_LOSS "1," S_STATUS "1," S_STOP "1",
+                  A "1," S_START "1," S_LOSS "1," S_STATUS "1," S_STOP "1", A "1", ""),
+     ""},
+    {"totals that leave one of the sensor's own lines out",
+     START LOSS(1, 1, A "1")
+         STOP(2, 2, A "1," S_START "1," S_STOP "1", S_START "1," S_STOP "1", A "1", ""),
+     "account:3"},
+    {"totals that do not count themselves", START STOP(1, 2, S_START "1", S_START "1", "", ""),
+     "account:2"},
+    {"one of the sensor's own lines that was lost",
+     START STOP(1, 2, S_START "1," S_LOSS "1," S_STOP "1", S_START "1," S_STOP "1", S_LOSS "1", ""),
+     "account:2"},
+    {"a reader's own loss is no line of the log",
+     START READER_LOSS(1, A "1")
+         STOP(2, 2, A "1," S_START "1," S_STOP "1", A "1," S_START "1," S_STOP "1", "", ""),
+     ""},
+    {"a line of the sensor's own that a reader lost",
+     START READER_LOSS(1, S_STATUS "1") STOP(2, 2, S_START "1," S_STATUS "1," S_STOP "1",
+                                             S_START "1," S_STATUS "1," S_STOP "1", "", ""),
+     ""},
+    {"a beginning that is gone, with the sensor's own lines",
+     FILE_LINE(10, 1, 11)
+         STATUS(11, "sensor.status", 1, S_START "1,\"sensor.file\":1," S_STATUS "3",
+                S_START "1,\"sensor.file\":1," S_STATUS "3")
+             STOP(12, 2, S_START "1,\"sensor.file\":1," S_STATUS "3," S_STOP "1",
+                  S_START "1,\"sensor.file\":1," S_STATUS "3," S_STOP "1", "", ""),
+     ""},
 };
 
 static void test_each_fault(void **state)

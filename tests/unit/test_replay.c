@@ -169,7 +169,7 @@ static void test_every_event(void **state)
                  1) "\",\"SourceProcessId\":\"100\","
                     "\"TargetProcessGuid\":\"" G(
                         2) "\",\"TargetProcessId\":\"200\","
-                           "\"NewThreadId\":\"3\",\"StartAddress\":\"0xFFFFEF60CA462460\"}");
+                           "\"NewThreadId\":\"300\",\"StartAddress\":\"0xFFFFEF60CA462460\"}");
     feed(&r, HEAD(12, "02.004") WHO(1, 100) ",\"EventType\":\"CreateKey\",\"TargetObject\":\"HKLM"
                                             "\\\\a\"}");
     feed(&r, HEAD(12, "02.005") WHO(1, 100) ",\"EventType\":\"DeleteKey\",\"TargetObject\":\"HKLM"

@@ -165,15 +165,15 @@ static void test_escapes(void **state)
     assert_int_equal(kda_columns("e\xcc\x81", 3), 1);
 }
 
-static const char *csv_name(struct sink *sink, const char *name)
+static const char *cell_name(struct sink *sink, const char *format, const char *name)
 {
     struct kda_process process = {.va = 1, .has_pid = true, .pid = 4, .name = name};
-    struct kda_report *report = begin(sink, "csv", 0, false);
+    struct kda_report *report = begin(sink, format, 0, false);
     kda_report_process(report, &process, "host");
     assert_int_equal(kda_report_close(report, NULL), KDA_OK);
-    const char *line = strstr(sink->text, "\r\n");
+    const char *line = strchr(sink->text, '\n');
     assert_non_null(line);
-    return line + 2;
+    return line + 1;
 }
 
 static void test_csv_cells(void **state)
@@ -197,9 +197,40 @@ static void test_csv_cells(void **state)
         struct sink sink;
         char want[160];
         (void)snprintf(want, sizeof(want), "process,host,4,,0x1,,,,,,%s,\r\n", cases[i].cell);
-        assert_string_equal(csv_name(&sink, cases[i].name), want);
+        assert_string_equal(cell_name(&sink, "csv", cases[i].name), want);
         sink_free(&sink);
     }
+}
+
+/* No quotes, but no cell can break out of its column, and none is a formula. */
+static void test_tsv(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *cell;
+    } cases[] = {
+        {"a,b", "a,b"},      {"say \"hi\"", "say \"hi\""},    {"=1", "'=1"},
+        {"a\tb", "a\\x09b"}, {"two\nlines", "two\\x0alines"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sink sink;
+        char want[160];
+        (void)snprintf(want, sizeof(want), "process\thost\t4\t\t0x1\t\t\t\t\t\t%s\t\n",
+                       cases[i].cell);
+        assert_string_equal(cell_name(&sink, "tsv", cases[i].name), want);
+        sink_free(&sink);
+    }
+    struct sink sink;
+    struct kda_report *report = begin(&sink, "tsv", 0, false);
+    kda_report_consumer(report, &consumers[0]);
+    kda_report_format_row(report, "image", "raw", NULL, true, NULL);
+    end(report, &sink,
+        "row\tsilo\tsession_id\tpid\tva\thandle\tfound_by\tbuffers_lost\tflags\tprocess\tsession\t"
+        "image\n"
+        "consumer\thost\t3\t712\t0xffffa40000000010\t\tlist\t\t\tlsass.exe\t\t\n"
+        "\n"
+        "row\ttable\tname\tusable\ttitle\tadvice\n"
+        "format\timage\traw\ttrue\t\t\n");
 }
 
 static void test_csv_headings_are_fixed(void **state)
@@ -265,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_hostile_name_costs_one_line),
         cmocka_unit_test(test_escapes),
         cmocka_unit_test(test_csv_cells),
+        cmocka_unit_test(test_tsv),
         cmocka_unit_test(test_csv_headings_are_fixed),
         cmocka_unit_test(test_csv_nested),
         cmocka_unit_test(test_info_is_vertical),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #ifdef BENCH_CK
+#include <ck_fifo.h>
 #include <ck_ring.h>
 #endif
 #ifdef BENCH_URCU
@@ -137,6 +138,67 @@ static const struct kda_event *ck_pop(void *queue)
     q->held = NULL;
     if (!ck_ring_dequeue_mpsc(&q->full, q->full_buffer, &slot))
         return NULL;
+    q->held = slot;
+    return slot;
+}
+#endif
+
+/* --- ck_fifo: its nodes are not those of the events; they go round in a ring of their own -------
+ */
+
+#if defined(BENCH_CK) && defined(CK_F_FIFO_MPMC)
+#define BENCH_CK_FIFO
+struct fifo {
+    _Alignas(128) ck_fifo_mpmc_t full;
+    _Alignas(128) ck_ring_t slots;
+    _Alignas(128) ck_ring_t nodes;
+    ck_ring_buffer_t slot_buffer[2 * FIXED_SLOTS];
+    ck_ring_buffer_t node_buffer[2 * FIXED_SLOTS];
+    _Alignas(128) struct slot *held;
+    _Alignas(128) ck_fifo_mpmc_entry_t node[FIXED_SLOTS + 1];
+    _Alignas(128) struct slot slot[FIXED_SLOTS];
+};
+
+static void *fifo_create(void)
+{
+    struct fifo *q = aligned(sizeof *q);
+    ck_ring_init(&q->slots, 2 * FIXED_SLOTS);
+    ck_ring_init(&q->nodes, 2 * FIXED_SLOTS);
+    ck_fifo_mpmc_init(&q->full, &q->node[FIXED_SLOTS]);
+    for (size_t i = 0; i < FIXED_SLOTS; i++) {
+        ck_ring_enqueue_spmc(&q->slots, q->slot_buffer, &q->slot[i]);
+        ck_ring_enqueue_spmc(&q->nodes, q->node_buffer, &q->node[i]);
+    }
+    return q;
+}
+
+static bool fifo_push(void *queue, unsigned producer, const struct kda_event *event)
+{
+    struct fifo *q = queue;
+    void *slot = NULL, *node = NULL;
+    (void)producer;
+    if (!ck_ring_dequeue_spmc(&q->slots, q->slot_buffer, &slot))
+        return false;
+    /* There are as many nodes as slots, and a node comes back before its slot. */
+    if (!ck_ring_dequeue_spmc(&q->nodes, q->node_buffer, &node))
+        abort();
+    memcpy(slot, event, event->size);
+    ((struct kda_event *)slot)->time = bench_ticks();
+    ck_fifo_mpmc_enqueue(&q->full, node, slot);
+    return true;
+}
+
+static const struct kda_event *fifo_pop(void *queue)
+{
+    struct fifo *q = queue;
+    ck_fifo_mpmc_entry_t *node = NULL;
+    void *slot = NULL;
+    if (q->held)
+        ck_ring_enqueue_spmc(&q->slots, q->slot_buffer, q->held);
+    q->held = NULL;
+    if (!ck_fifo_mpmc_dequeue(&q->full, (void *)&slot, &node))
+        return NULL;
+    ck_ring_enqueue_spmc(&q->nodes, q->node_buffer, node);
     q->held = slot;
     return slot;
 }
@@ -278,10 +340,44 @@ static const struct kda_event *ring_pop(void *queue)
     return kda_ring_next(queue, &event) == KDA_NEXT_EVENT ? event : NULL;
 }
 
+/* --- what no push can do without: the clock, one locked instruction, the copy -------------------
+ */
+
+struct floor {
+    struct {
+        _Alignas(128) uint64_t head;
+        _Alignas(128) uint8_t data[QUEUE_BYTES / 2];
+    } cpu[2];
+};
+
+static void *floor_create(void)
+{
+    return aligned(sizeof(struct floor));
+}
+
+static bool floor_push(void *queue, unsigned producer, const struct kda_event *event)
+{
+    struct floor *q = queue;
+    unsigned cpu = my_cpu % 2;
+    uint64_t time = bench_ticks();
+    uint64_t at = __atomic_fetch_add(&q->cpu[cpu].head, event->size, __ATOMIC_SEQ_CST);
+    uint8_t *to = q->cpu[cpu].data + (at & (QUEUE_BYTES / 4 - 1) & ~(uint64_t)7);
+    (void)producer;
+    memcpy(to, event, event->size);
+    ((struct kda_event *)(void *)to)->time = time;
+    return true;
+}
+
+const struct queue_ops queue_floor = {
+    "floor: clock, locked add, copy", floor_create, floor_push, NULL, NULL, free};
+
 const struct queue_ops queue_table[] = {
     {"locked slots (first design)", locked_create, locked_push, locked_pop, NULL, free},
 #ifdef BENCH_CK
     {"ck_ring", ck_create, ck_push, ck_pop, NULL, free},
+#endif
+#ifdef BENCH_CK_FIFO
+    {"ck_fifo", fifo_create, fifo_push, fifo_pop, NULL, free},
 #endif
 #ifdef BENCH_URCU
     {"wfcqueue 1", wfcq_create_one, wfcq_push, wfcq_pop, NULL, free},

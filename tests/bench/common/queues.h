@@ -22,6 +22,9 @@ struct queue_ops {
 /* Ends with a row whose name is NULL; the first one is the reference. */
 extern const struct queue_ops queue_table[];
 
+/* No queue: nothing comes out of it (its pop is NULL). What a push costs at least. */
+extern const struct queue_ops queue_floor;
+
 /* CPU that the calling producer says it runs on. */
 void queue_set_cpu(unsigned cpu);
 

@@ -1,0 +1,16 @@
+/*
+ * driver.h - what the files of `kda driver` share.
+ */
+#ifndef KDA_CLI_DRIVER_H
+#define KDA_CLI_DRIVER_H
+
+#include "cli.h"
+#include "host.h"
+
+/* The service; HOST_NOT_INSTALLED if there is none. `image` is the caller's to free, also then. */
+uint32_t driver_query(const struct cli *cli, struct host_service *service);
+
+int driver_run_status(struct cli *cli);
+int driver_run_filter(struct cli *cli);
+
+#endif

@@ -1,0 +1,189 @@
+"""kda.exe and the driver: installed, started, watched, set, stopped and removed by it alone."""
+import json
+import os
+import pty
+import select
+import subprocess
+import time
+import unittest
+
+import common
+import machine
+import wine_host
+from machine import Machine
+
+EXE = os.path.join(wine_host.WINDOWS, "kda.exe")
+
+
+def setUpModule():
+    machine.build()
+
+
+class Sensor(unittest.TestCase):
+    def setUp(self):
+        self.machine = self.enterContext(Machine("exe-" + self.id().rsplit(".", 1)[1]))
+        # Wine finds what the driver is linked to beside it; the driver itself kda.exe brings.
+        os.remove(os.path.join(self.machine.prefix, machine.DRIVERS, "kdamonitor.sys"))
+        self.say(0, "installed as", "driver", "install",
+                 wine_host.windows_path(os.path.join(machine.BUILD, "bin/kdamonitor.sys")))
+        # Wine's kernel does not know the name \SystemRoot.
+        self.machine.set("LogDirectory", "\\??\\C:\\kda", "REG_SZ")
+
+    def kda(self, *args):
+        return subprocess.run(wine_host.command(EXE, *args), env=self.machine.environment(),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, encoding="utf-8", timeout=machine.TIMEOUT)
+
+    def say(self, code, text, *args):
+        result = self.kda(*args)
+        self.assertEqual(result.returncode, code,
+                         result.stdout + result.stderr + self.machine.trouble())
+        self.assertIn(text, result.stdout + result.stderr)
+        return result.stdout
+
+    def status(self):
+        return json.loads(self.say(0, "", "driver", "status", "-f", "json"))
+
+    def wait_for(self, condition):
+        """Asks until it holds; what is waited for is an answer, not a time."""
+        end = time.monotonic() + machine.TIMEOUT
+        while not condition():
+            self.assertLess(time.monotonic(), end, "does not happen\n" + self.machine.trouble())
+
+    def watch(self, *args):
+        process = subprocess.Popen(wine_host.command(EXE, "watch", *args),
+                                   env=self.machine.environment(), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def end():
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        self.addCleanup(end)
+        return process
+
+    def log_lines(self):
+        lines = []
+        for path in self.machine.files():
+            with open(path, encoding="utf-8") as f:
+                lines += f.read().splitlines()
+        return lines
+
+    def test_life(self):
+        self.say(3, "installed already", "driver", "install", EXE)
+        self.say(0, "exclude", "driver", "filter", "list")
+        self.say(0, "", "driver", "filter", "add", "exclude", "pid=4242", "image=\\a b.exe")
+        self.say(0, "", "driver", "set", "thread", "off")
+        self.say(0, "", "driver", "start")
+        self.say(0, "runs already", "driver", "start")
+        status = self.status()
+        self.assertEqual((status["state"], status["version"], status["writing"]),
+                         ("running", "0.1.0", True))
+        self.assertEqual(status["kinds"]["thread.create"]["on"], False)
+        self.assertEqual(status["kinds"]["process.create"]["on"], True)
+        self.say(3, "0.1.0 is installed and runs", "driver", "install", EXE)
+        # At once, and after the next start too.
+        self.say(0, "", "driver", "set", "image.load", "off")
+        self.assertFalse(self.status()["kinds"]["image.load"]["on"])
+        self.say(0, "", "driver", "stop")
+        self.say(3, "stopped", "driver", "status")
+        self.say(0, "", "driver", "start")
+        self.assertFalse(self.status()["kinds"]["image.load"]["on"])
+        self.say(0, "removed", "driver", "remove")  # which stops it
+        self.say(3, "not installed", "driver", "status")
+        self.assertFalse(os.path.exists(os.path.join(self.machine.prefix, machine.DRIVERS,
+                                                     "kdamonitor.sys")))
+        self.machine.check()
+        lines = [json.loads(line) for line in self.log_lines()]
+        starts = [line for line in lines if line["kind"] == "sensor.start"]
+        self.assertEqual(len(starts), 2)
+        for start in starts:
+            self.assertNotIn("rejected", start)
+            rules = start["settings"]["Rules"]
+            self.assertEqual(rules[0], "exclude pid=4242 image=\"\\a b.exe\"")
+            self.assertEqual(rules[1], "exclude kind=registry.* key=\\REGISTRY\\A\\")
+            self.assertNotIn("thread.create", start["settings"]["Kinds"])
+        result = self.kda("verify", *[wine_host.windows_path(p) for p in self.machine.files()])
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stdout, common.kda("verify", *self.machine.files()).stdout)
+
+    def test_watch_until_stop(self):
+        """Two readers get the very lines of the log, and end with it."""
+        self.machine.set("StatusSeconds", 1)
+        self.say(0, "", "driver", "start")
+        whole, picked = self.watch("-f", "jsonl"), self.watch("-f", "jsonl", "--kind", "network")
+        self.wait_for(lambda: self.status()["readers"] == 2)
+        first = whole.stdout.readline().decode().rstrip("\n")
+        self.assertEqual(json.loads(first)["kind"], "sensor.status")
+        self.say(0, "", "driver", "stop")
+        out, err = whole.communicate(timeout=machine.TIMEOUT)
+        self.assertEqual((whole.returncode, err), (0, b""))
+        seen = [first] + out.decode().splitlines()
+        self.assertEqual(seen, self.log_lines()[-len(seen):])
+        self.assertEqual(json.loads(seen[-1])["kind"], "sensor.stop")
+        out, err = picked.communicate(timeout=machine.TIMEOUT)
+        self.assertEqual((picked.returncode, err), (0, b""))
+        self.assertEqual(out.decode().splitlines(), seen[-1:])
+        self.machine.check()
+
+    def test_watch_until_interrupt(self):
+        """Ctrl-C on a console: the file is complete, the device is closed, the driver goes on."""
+        self.machine.set("StatusSeconds", 1)
+        self.say(0, "", "driver", "start")
+        target = os.path.join(self.machine.folder, "watched.jsonl")
+        pid, terminal = pty.fork()
+        if pid == 0:
+            # Wine makes a terminal that it knows a console.
+            os.execve(wine_host.find(), wine_host.command(EXE, "watch", "-f", "jsonl", "-o", target),
+                      dict(self.machine.environment(), TERM="xterm"))
+        self.addCleanup(os.close, terminal)
+        written = [self.status()["next_id"]]
+        self.wait_for(lambda: self.drain(terminal) or self.status()["readers"] == 1)
+        written[0] = self.status()["next_id"]
+        self.wait_for(lambda: self.drain(terminal) or self.status()["next_id"] > written[0])
+        os.write(terminal, b"\x03")
+        ended = []
+
+        def has_ended():
+            self.drain(terminal)
+            found, status = os.waitpid(pid, os.WNOHANG)
+            ended.append(status)
+            return found == pid
+        self.wait_for(has_ended)
+        self.assertEqual(ended[-1], 0)
+        with open(target, encoding="utf-8") as f:
+            seen = f.read().splitlines()
+        self.assertGreaterEqual(len(seen), 1)
+        self.assertEqual([n for n in os.listdir(self.machine.folder) if "watched" in n],
+                         ["watched.jsonl"])
+        self.wait_for(lambda: self.status()["readers"] == 0)
+        self.say(0, "", "driver", "stop")
+        log = self.log_lines()
+        at = log.index(seen[0])
+        self.assertEqual(seen, log[at:at + len(seen)])
+        self.machine.check()
+
+    @staticmethod
+    def drain(terminal):
+        """Takes what the console shows, so that it does not wait; always false."""
+        while select.select([terminal], [], [], 0)[0]:
+            try:
+                if not os.read(terminal, 65536):
+                    break
+            except OSError:
+                break
+        return False
+
+    def test_killed_watch(self):
+        self.say(0, "", "driver", "start")
+        watch = self.watch()
+        self.wait_for(lambda: self.status()["readers"] == 1)
+        watch.kill()
+        watch.communicate()
+        self.wait_for(lambda: self.status()["readers"] == 0)
+        self.say(0, "", "driver", "stop")
+        self.machine.check()
+
+
+if __name__ == "__main__":
+    unittest.main()
