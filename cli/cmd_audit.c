@@ -114,6 +114,18 @@ static bool take_rows(void *context, const char *bytes, size_t size)
     return rows->status == KDA_OK;
 }
 
+static bool callbacks_are_whole(struct cli *cli)
+{
+    struct kda_callbacks *callbacks;
+    bool whole = true;
+    if (kda_callbacks_read(cli->kernel, &callbacks, NULL) != KDA_OK)
+        return false;
+    for (size_t i = 0; i < KDA_CALLBACK_KINDS; i++)
+        whole = whole && callbacks->sources[i].status == KDA_OK && callbacks->sources[i].complete;
+    kda_callbacks_free(callbacks);
+    return whole;
+}
+
 /* The map of an open image as a baseline. */
 static int map_of(struct cli *cli, struct kda_baseline *baseline)
 {
@@ -141,7 +153,8 @@ static int map_of(struct cli *cli, struct kda_baseline *baseline)
     }
     const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
     kda_baseline_add_gaps(baseline, gaps->count + gaps->dropped);
-    kda_baseline_cover_callbacks(baseline);
+    if (callbacks_are_whole(cli))
+        kda_baseline_cover_callbacks(baseline);
     return CLI_DONE;
 }
 
@@ -172,36 +185,73 @@ static void put_change(void *context, const struct kda_change *change)
     kda_report_change(cli->report, change);
 }
 
-/* Rows of what differs; after the report was opened. */
-static int report_changes(struct cli *cli)
+/* Kinds of callbacks that one side does not know are left out, and that is said. */
+static void note_callbacks(const struct cli *cli, const struct kda_baseline *before,
+                           const struct kda_baseline *after)
 {
-    struct kda_baseline *before = NULL, *after = NULL;
+    for (unsigned kind = 0; kind < KDA_CALLBACK_KINDS; kind++) {
+        const char *name = kda_callback_kind_name(kind);
+        if (!kda_baseline_covers(before, name) || !kda_baseline_covers(after, name))
+            cli_note(cli, "%s callbacks are not compared: %s says nothing about them", name,
+                     kda_baseline_covers(after, name) ? "the baseline" : "the image");
+    }
+}
+
+/* The two sides of --baseline. */
+struct sides {
+    struct kda_baseline *before, *after;
+    bool saved; /* the image named on the command line is a saved map */
+};
+
+static void close_sides(struct sides *sides)
+{
+    kda_baseline_destroy(sides->before);
+    kda_baseline_destroy(sides->after);
+}
+
+/* Reads OTHER, and the other side if that is a saved map too: mistakes are told before the work. */
+static int open_sides(struct cli *cli, struct sides *sides)
+{
     struct kda_error err;
-    int code = CLI_DONE;
-    if (kda_baseline_create(&before, &err) != KDA_OK ||
-        kda_baseline_create(&after, &err) != KDA_OK) {
+    if (!cli->options.baseline)
+        return CLI_DONE;
+    if (kda_baseline_create(&sides->before, &err) != KDA_OK ||
+        kda_baseline_create(&sides->after, &err) != KDA_OK) {
         cli_error_of(&err);
-        code = CLI_INTERNAL;
+        return CLI_INTERNAL;
     }
-    if (code == CLI_DONE)
-        code = read_other(cli, before);
-    if (code == CLI_DONE)
-        code = map_of(cli, after);
-    if (code == CLI_DONE) {
-        if (!kda_baseline_covers(before, "callback"))
-            cli_note(cli, "'%s' has no rows of callbacks: they are not compared",
-                     cli->options.baseline);
-        if (kda_baseline_gaps(before) + kda_baseline_gaps(after) > 0)
-            cli_note(
-                cli,
-                "%zu gaps in the baseline, %zu in the image: what they hide looks as if it had "
-                "vanished or appeared",
-                kda_baseline_gaps(before), kda_baseline_gaps(after));
-        kda_baseline_compare(before, after, put_change, cli);
+    enum kda_status status = kda_baseline_load(sides->after, cli->options.positional[0], &err);
+    sides->saved = status == KDA_OK;
+    if (status != KDA_OK && status != KDA_NOT_MINE) {
+        cli_error_of(&err);
+        return status == KDA_NO_MEMORY || status == KDA_LIMIT ? CLI_INTERNAL : CLI_INPUT;
     }
-    kda_baseline_destroy(before);
-    kda_baseline_destroy(after);
-    return code;
+    return read_other(cli, sides->before);
+}
+
+/* Rows of what differs; after the report was opened. */
+static void report_changes(struct cli *cli, const struct sides *sides)
+{
+    size_t before = kda_baseline_gaps(sides->before), after = kda_baseline_gaps(sides->after);
+    note_callbacks(cli, sides->before, sides->after);
+    if (before + after > 0)
+        cli_note(cli,
+                 "%zu gaps in the baseline, %zu in the image: what they hide looks as if it had "
+                 "vanished or appeared",
+                 before, after);
+    kda_baseline_compare(sides->before, sides->after, put_change, cli);
+}
+
+/* Two saved maps: there is no memory to check. */
+static int run_saved(struct cli *cli, const struct sides *sides)
+{
+    int code = cli_open_report(cli);
+    if (code != CLI_DONE)
+        return code;
+    cli_note(cli, "'%s' is a saved map: it is compared; the checks need an image",
+             cli->options.positional[0]);
+    report_changes(cli, sides);
+    return cli_finish(cli, CLI_DONE);
 }
 
 /* ---- the command ---- */
@@ -236,7 +286,7 @@ static int parse_options(const struct cli *cli, struct audit_run *run)
     return CLI_DONE;
 }
 
-static int run_audit(struct cli *cli, const struct audit_run *run)
+static int run_audit(struct cli *cli, const struct audit_run *run, const struct sides *sides)
 {
     struct kda_audit *audit;
     struct kda_error err;
@@ -251,7 +301,10 @@ static int run_audit(struct cli *cli, const struct audit_run *run)
     code = cli_open_report(cli);
     if (code == CLI_DONE) {
         size_t alarming = report_audit(cli, audit, run->shown, run->counted);
-        code = cli->options.baseline ? report_changes(cli) : CLI_DONE;
+        if (sides->after)
+            code = map_of(cli, sides->after);
+        if (sides->after && code == CLI_DONE)
+            report_changes(cli, sides);
         if (code == CLI_DONE)
             code = cli_finish(cli, cli->options.exit_code && alarming ? CLI_FINDINGS : CLI_DONE);
         if (code == CLI_DONE || code == CLI_FINDINGS || code == CLI_INCOMPLETE)
@@ -264,9 +317,13 @@ static int run_audit(struct cli *cli, const struct audit_run *run)
 int cli_run_audit(struct cli *cli)
 {
     struct audit_run run = {.shown = KDA_SEVERITY_INFO};
+    struct sides sides = {NULL, NULL, false};
     int code = parse_options(cli, &run);
     if (code == CLI_DONE)
-        code = run_audit(cli, &run);
+        code = open_sides(cli, &sides);
+    if (code == CLI_DONE)
+        code = sides.saved ? run_saved(cli, &sides) : run_audit(cli, &run, &sides);
+    close_sides(&sides);
     kda_expectations_free(run.expected);
     return code;
 }

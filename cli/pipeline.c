@@ -223,6 +223,11 @@ static const char *overwritten_input(const struct cli *cli)
     const struct cli_options *o = &cli->options;
     if (!o->output)
         return NULL;
+    if (o->baseline &&
+        (term_same_file(o->output, o->baseline) || term_same_file(o->output, o->positional[0])))
+        return "one of the two that are compared";
+    if (o->expect && term_same_file(o->output, o->expect))
+        return "the list of expected sessions";
     for (size_t i = 0; cli->command->max_positionals == CLI_MANY && i < o->positional_count; i++)
         if (term_same_file(o->output, o->words[i]))
             return "a file that is read";

@@ -39,11 +39,12 @@ KDA_MUST_CHECK enum kda_status kda_baseline_load(struct kda_baseline *baseline, 
                                                  struct kda_error *err);
 /* Objects read so far; 0 = this was no map. */
 size_t kda_baseline_count(const struct kda_baseline *baseline);
-/* The map's maker looked for callbacks, so that having none says something. Maps saved by versions
- * that did not look for them have none either. */
+/* The map's maker read every callback, so that having none says something. Otherwise only those
+ * kinds are compared of which both maps have some: a map may be of a build whose arrays are not
+ * known, or saved by a version that did not look. */
 void kda_baseline_cover_callbacks(struct kda_baseline *baseline);
-/* Can objects of this kind ("callback") be compared? */
-bool kda_baseline_covers(const struct kda_baseline *baseline, const char *object);
+/* Can callbacks of this kind ("registry") be compared? */
+bool kda_baseline_covers(const struct kda_baseline *baseline, const char *callback_kind);
 
 /* Rows of gaps in the map, and those added by its maker: what they hide looks like a difference. */
 size_t kda_baseline_gaps(const struct kda_baseline *baseline);

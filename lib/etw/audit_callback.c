@@ -31,8 +31,12 @@ static struct kda_subject subject_of(struct kda_audit *audit, const struct kda_c
     return subject;
 }
 
-/* Leaves each kind open that could not be read; true when that is all of them. */
-static bool open_kinds(struct kda_audit *audit)
+#define ALL_KINDS ((1u << KDA_CALLBACK_KINDS) - 1)
+#define OBJECT_KINDS (1u << KDA_CALLBACK_OBJECT_PROCESS | 1u << KDA_CALLBACK_OBJECT_THREAD)
+#define ALTITUDE_KINDS (1u << KDA_CALLBACK_REGISTRY | OBJECT_KINDS)
+
+/* Leaves each of these kinds open that could not be read; true when that is all of them. */
+static bool open_kinds(struct kda_audit *audit, unsigned kinds)
 {
     size_t readable = 0;
     if (!audit->callbacks) {
@@ -41,6 +45,8 @@ static bool open_kinds(struct kda_audit *audit)
     }
     for (unsigned kind = 0; kind < KDA_CALLBACK_KINDS; kind++) {
         const struct kda_callback_source *source = &audit->callbacks->sources[kind];
+        if (!(kinds >> kind & 1u))
+            continue;
         if (source->status == KDA_OK && source->complete) {
             readable++;
             continue;
@@ -97,7 +103,7 @@ static void outside(struct kda_audit *audit, const struct kda_callback *row,
 
 static void check_outside(struct kda_audit *audit)
 {
-    if (open_kinds(audit))
+    if (open_kinds(audit, ALL_KINDS))
         return;
     for (size_t i = 0; i < audit->callbacks->count; i++) {
         const struct kda_callback *row = &audit->callbacks->rows[i];
@@ -116,7 +122,7 @@ static void check_outside(struct kda_audit *audit)
 
 static void check_count(struct kda_audit *audit)
 {
-    if (open_kinds(audit))
+    if (open_kinds(audit, ALL_KINDS & ~OBJECT_KINDS))
         return;
     for (unsigned kind = 0; kind < KDA_CALLBACK_KINDS; kind++) {
         const struct kda_callback_source *source = &audit->callbacks->sources[kind];
@@ -160,7 +166,7 @@ static const struct {
     {"PsSetLoadImageNotifyRoutineEx", 1u << KDA_CALLBACK_IMAGE},
     {"CmRegisterCallback", 1u << KDA_CALLBACK_REGISTRY},
     {"CmRegisterCallbackEx", 1u << KDA_CALLBACK_REGISTRY},
-    {"ObRegisterCallbacks", 1u << KDA_CALLBACK_OBJECT_PROCESS | 1u << KDA_CALLBACK_OBJECT_THREAD},
+    {"ObRegisterCallbacks", OBJECT_KINDS},
 };
 #define REGISTERING (sizeof(registering) / sizeof(registering[0]))
 
@@ -251,7 +257,7 @@ static void audit_driver(struct kda_audit *audit, const struct kda_module *modul
 static void check_missing(struct kda_audit *audit)
 {
     size_t count;
-    if (open_kinds(audit))
+    if (open_kinds(audit, ALL_KINDS))
         return;
     const struct kda_module *modules = drivers(audit, &count);
     if (!modules)
@@ -284,7 +290,7 @@ bool kda_audit_is_security_driver(const char *name)
 static void check_security_driver(struct kda_audit *audit)
 {
     size_t count;
-    if (open_kinds(audit))
+    if (open_kinds(audit, ALL_KINDS))
         return;
     const struct kda_module *modules = drivers(audit, &count);
     if (!modules)
@@ -296,7 +302,7 @@ static void check_security_driver(struct kda_audit *audit)
         if (!kda_audit_is_security_driver(modules[i].name))
             continue;
         kda_audit_examined(audit);
-        if (has_callback(audit, &modules[i], (1u << KDA_CALLBACK_KINDS) - 1, &open))
+        if (has_callback(audit, &modules[i], ALL_KINDS, &open))
             continue;
         if (open) {
             kda_audit_open(audit, &subject, "not every callback can be read");
@@ -312,7 +318,7 @@ static void check_security_driver(struct kda_audit *audit)
 
 static void check_altitude(struct kda_audit *audit)
 {
-    if (open_kinds(audit))
+    if (open_kinds(audit, ALTITUDE_KINDS))
         return;
     const struct kda_callback *rows = audit->callbacks->rows;
     for (size_t i = 0; i < audit->callbacks->count; i++) {

@@ -300,6 +300,22 @@ static bool host_is_whole(struct kda_audit *audit)
     return true;
 }
 
+/* What there is instead of the session that should be there. */
+static void list_evidence(struct kda_audit *audit, const char *name)
+{
+    size_t count, silos, named = 0;
+    const struct kda_etw_silo *silo = kda_etw_silos(audit->etw, &silos);
+    const struct kda_etw_session *const *sessions = kda_etw_sessions(audit->etw, &count);
+    for (size_t i = 0; i < count; i++)
+        named += sessions[i]->silo && sessions[i]->silo->host;
+    for (size_t i = 0; i < silos; i++)
+        if (silo[i].host)
+            kda_audit_evidence(
+                audit, "logger array", silo[i].array,
+                kda_audit_text(audit, "%zu sessions in %u slots", named, silo[i].slots),
+                kda_audit_text(audit, "one named %s", name));
+}
+
 static const struct kda_etw_session *host_session(const struct kda_audit *audit, const char *name)
 {
     size_t count;
@@ -339,6 +355,7 @@ static void check_expected(struct kda_audit *audit)
             continue;
         kda_audit_finding(audit, list[i].severity, &subject, "no session '%s' on the host; it %s",
                           list[i].session, list[i].why);
+        list_evidence(audit, list[i].session);
     }
 }
 

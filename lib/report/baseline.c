@@ -18,6 +18,7 @@
 
 #define MAX_LEAVES 262144u
 #define NAME_MAX 1024u
+#define CALLBACK_KINDS 16u
 #define NAMES 5u  /* parts of an object's name */
 #define FIELDS 9u /* of an object that are compared */
 
@@ -42,7 +43,9 @@ struct kda_baseline {
     struct kda_arena arena;
     struct object *objects;
     size_t count, capacity;
-    bool callbacks; /* were looked for, even if there are none */
+    bool callbacks;                             /* all were read, even if there are none */
+    const char *callback_kinds[CALLBACK_KINDS]; /* first words of their names */
+    size_t callback_kind_count;
     size_t gaps;
     struct leaf *leaves; /* of the row at hand */
     size_t leaf_count, leaf_capacity;
@@ -257,6 +260,17 @@ static const char *name_part(const char *field, const char *value)
     return strcmp(plain, "silo") == 0 && strcmp(value, "host") != 0 ? "silo" : value;
 }
 
+/* Is there a callback whose name begins with the same word? */
+static bool has_callback_kind(const struct kda_baseline *baseline, const char *name)
+{
+    size_t size = strcspn(name, " ");
+    for (size_t i = 0; i < baseline->callback_kind_count; i++)
+        if (strcspn(baseline->callback_kinds[i], " ") == size &&
+            memcmp(baseline->callback_kinds[i], name, size) == 0)
+            return true;
+    return false;
+}
+
 static bool add_object(struct kda_baseline *baseline, const struct kind *kind, size_t index,
                        struct range in, const char *const outer[NAMES])
 {
@@ -296,6 +310,9 @@ static bool add_object(struct kda_baseline *baseline, const struct kind *kind, s
         object->facts[object->fact_count++] = (struct fact){kind->fields[i], kept};
     }
     baseline->count++;
+    if (strcmp(kind->object, "callback") == 0 && !has_callback_kind(baseline, object->name) &&
+        baseline->callback_kind_count < CALLBACK_KINDS)
+        baseline->callback_kinds[baseline->callback_kind_count++] = object->name;
     return true;
 }
 
@@ -442,14 +459,9 @@ void kda_baseline_cover_callbacks(struct kda_baseline *baseline)
     baseline->callbacks = true;
 }
 
-bool kda_baseline_covers(const struct kda_baseline *baseline, const char *object)
+bool kda_baseline_covers(const struct kda_baseline *baseline, const char *callback_kind)
 {
-    if (strcmp(object, "callback") != 0 || baseline->callbacks)
-        return true;
-    for (size_t i = 0; i < baseline->count; i++)
-        if (strcmp(baseline->objects[i].kind, object) == 0)
-            return true;
-    return false;
+    return baseline->callbacks || has_callback_kind(baseline, callback_kind);
 }
 
 /* ---- the difference ---- */
@@ -512,8 +524,6 @@ static void tell_counts(kda_change_fn fn, void *context, const struct object *ob
 void kda_baseline_compare(struct kda_baseline *before, struct kda_baseline *after, kda_change_fn fn,
                           void *context)
 {
-    bool callbacks =
-        kda_baseline_covers(before, "callback") && kda_baseline_covers(after, "callback");
     size_t i = 0, j = 0;
     if (before->count > 1)
         qsort(before->objects, before->count, sizeof(*before->objects), by_name);
@@ -525,7 +535,9 @@ void kda_baseline_compare(struct kda_baseline *before, struct kda_baseline *afte
         int order = !was ? 1 : !is ? -1 : compare_names(was, is);
         size_t was_count = order <= 0 ? run_of(before, i) : 0;
         size_t is_count = order >= 0 ? run_of(after, j) : 0;
-        bool told = callbacks || strcmp((order <= 0 ? was : is)->kind, "callback") != 0;
+        const struct object *one = order <= 0 ? was : is;
+        bool told = strcmp(one->kind, "callback") != 0 || (kda_baseline_covers(before, one->name) &&
+                                                           kda_baseline_covers(after, one->name));
         if (order < 0 && told)
             tell(fn, context, "vanished", was);
         else if (order > 0 && told)

@@ -57,7 +57,7 @@ static void on_code(struct line *l)
                   FORGE_MAX_CODES);
         return;
     }
-    l->f->codes[l->f->code_count++] = (struct code_plan){name, hex};
+    l->f->codes[l->f->code_count++] = (struct code_plan){name, hex, l->number};
 }
 
 static void on_user(struct line *l)

@@ -37,9 +37,13 @@ static void write_code(struct forge *f, const char *name, uint32_t rva)
     uint8_t code[FUNCTION_ROOM];
     memcpy(code, plain, sizeof(plain));
     memset(code + sizeof(plain), 0xcc, sizeof(code) - sizeof(plain));
-    for (size_t i = 0; i < f->code_count; i++)
-        if (strcmp(f->codes[i].name, name) == 0)
-            (void)code_bytes(f, f->codes[i].hex, code, sizeof(code));
+    for (size_t i = 0; i < f->code_count; i++) {
+        if (strcmp(f->codes[i].name, name) != 0)
+            continue;
+        f->line = f->codes[i].line;
+        (void)code_bytes(f, f->codes[i].hex, code, sizeof(code));
+        f->line = 0;
+    }
     put_bytes(f, f->truth.base + rva, code, sizeof(code));
 }
 
@@ -78,6 +82,7 @@ static void collect(struct forge *f)
         bool known = false;
         for (size_t k = 0; k < f->export_count; k++)
             known = known || strcmp(f->exports[k].name, f->codes[i].name) == 0;
+        f->line = known ? 0 : f->codes[i].line;
         if (!known)
             forge_fail(f, KDA_USAGE, "nt does not export \"%s\"", f->codes[i].name);
     }

@@ -88,6 +88,7 @@ struct user_plan {
 /* A function of nt with code of the scenario's choice. */
 struct code_plan {
     const char *name, *hex;
+    unsigned line;
 };
 
 struct export

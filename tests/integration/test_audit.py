@@ -227,6 +227,21 @@ class Healthy(unittest.TestCase):
         self.assertEqual({x["outcome"] for x in rows(result, "check")}, {"passed"})
         self.assertEqual({x["row"] for x in rows(result)}, {"check"})
 
+    def test_without_symbols(self):
+        """Of a build that no table knows: what is not known is not checked, nothing is found."""
+        image = forge("audit", "audit-new.raw", "--add", "build 10.0.26100.x", "--add",
+                      "rvas invented")
+        result = kda("audit", image, "-f", "jsonl")
+        self.assertEqual(rows(result, "audit"), [])
+        outcomes = {x["check"]: x["outcome"] for x in rows(result, "check")}
+        self.assertEqual({x for x in outcomes if outcomes[x] != "passed"},
+                         {"callback.outside", "callback.count", "callback.missing",
+                          "callback.security_driver", "callback.altitude"})
+        self.assertIn("CallbackListHead is not known for this build",
+                      {x["reason"] for x in rows(result, "unchecked")})
+        known = kda("audit", image, "--baseline", self.image)
+        self.assertIn("registry callbacks are not compared: the image says nothing", known.stderr)
+
     def test_callbacks_equal_the_truth(self):
         with open(self.truth, encoding="utf-8") as f:
             truth = json.load(f)["callbacks"]
@@ -309,6 +324,28 @@ class Baseline(unittest.TestCase):
             self.assertEqual(kda("map", self.before, "-f", form, "-o", saved).returncode, 0)
             self.assertEqual(self.changes(self.after, saved)[0], self.EXPECTED)
             self.assertEqual(self.changes(self.before, saved)[0], [])
+
+    def test_two_saved_maps(self):
+        saved = [work("audit-saved-%d.jsonl" % i) for i in range(2)]
+        for image, target in zip((self.before, self.after), saved):
+            self.assertEqual(kda("map", image, "-f", "jsonl", "-o", target).returncode, 0)
+        told, result = self.changes(saved[1], saved[0], "--exit-code")
+        self.assertEqual(told, self.EXPECTED)
+        self.assertEqual({x["row"] for x in rows(result)}, {"change"})
+        self.assertIn("the checks need an image", result.stderr)
+        self.assertEqual(self.changes(saved[0], saved[0])[0], [])
+
+    def test_what_goes_in_is_never_replaced(self):
+        saved = write("audit-in.jsonl", kda("map", self.before, "-f", "jsonl").stdout)
+        listed = write("audit-in.txt", "Edr\n")
+        for args, target in (((self.after, "--baseline", saved), saved),
+                             ((saved, "--baseline", self.after), saved),
+                             ((self.after, "--expect", listed), listed)):
+            before = os.stat(target).st_mtime_ns
+            result = kda("audit", *args, "-o", target)
+            self.assertEqual(result.returncode, 2, args)
+            self.assertIn("the output", result.stderr)
+            self.assertEqual(os.stat(target).st_mtime_ns, before)
 
     def test_a_map_without_callbacks(self):
         text = kda("map", self.before, "-f", "jsonl").stdout

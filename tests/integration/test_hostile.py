@@ -6,7 +6,7 @@ import struct
 import subprocess
 import unittest
 
-from common import KDA, forge, kda, work
+from common import KDA, forge, kda, rows, work
 
 
 class Output(unittest.TestCase):
@@ -90,6 +90,15 @@ class Bounds(unittest.TestCase):
         result = self.bounded(4, "map", image, "-f", "jsonl")
         self.assertIn('"row":"gap"', result.stdout)
         os.remove(image)
+
+    def test_the_audit_of_lies_ends(self):
+        for name in ("hostile-lists", "hostile-counts", "hostile-pointers", "hostile-strings"):
+            image = forge(name, "hostile-audit.raw")
+            result = self.bounded(4, "audit", image, "-f", "jsonl")
+            outcomes = [row["outcome"] for row in rows(result, "check")]
+            self.assertIn("not_checked", outcomes, name)
+            self.assertIn("findings", outcomes, name)
+            self.bounded(4, "audit", image, "--baseline", image)
 
     def test_holes_of_a_sparse_file_are_not_scanned(self):
         path = work("hostile-sparse.raw")

@@ -157,15 +157,34 @@ static void test_callbacks_are_compared_if_both_sides_know(void **state)
     difference(SESSION, SESSION CALLBACK, &told);
     assert_int_equal(told.count, 0);
     struct kda_baseline *was = map_of(SESSION CALLBACK), *is = map_of(SESSION);
-    assert_true(kda_baseline_covers(was, "callback"));
-    assert_false(kda_baseline_covers(is, "callback"));
-    assert_true(kda_baseline_covers(is, "session"));
+    assert_true(kda_baseline_covers(was, "registry"));
+    assert_false(kda_baseline_covers(was, "process"));
+    assert_false(kda_baseline_covers(is, "registry"));
     kda_baseline_cover_callbacks(is);
-    assert_true(kda_baseline_covers(is, "callback"));
+    assert_true(kda_baseline_covers(is, "registry") && kda_baseline_covers(is, "process"));
     kda_baseline_compare(was, is, tell, &told);
     assert_string_equal(told.text, "vanished callback [registry edr.sys 328010] - ->-;");
     kda_baseline_destroy(was);
     kda_baseline_destroy(is);
+}
+
+/* Of a kind that one side has none of, nothing is said. */
+static void test_callbacks_of_other_kinds(void **state)
+{
+    static const char process[] = "{\"row\":\"callback\",\"kind\":\"process\","
+                                  "\"va\":\"0xffff800000006000\",\"module\":\"edr.sys\"}\n";
+    static const char moved[] = "{\"row\":\"callback\",\"kind\":\"registry\","
+                                "\"va\":\"0xffff800000005000\",\"module\":\"edr.sys\","
+                                "\"altitude\":\"1\",\"enabled\":true}\n";
+    char both[1024];
+    struct told told;
+    (void)state;
+    (void)snprintf(both, sizeof(both), "%s%s", process, CALLBACK);
+    difference(both, CALLBACK, &told);
+    assert_int_equal(told.count, 0);
+    difference(CALLBACK, moved, &told);
+    assert_string_equal(told.text, "appeared callback [registry edr.sys 1] - ->-;"
+                                   "vanished callback [registry edr.sys 328010] - ->-;");
 }
 
 /* Silos have addresses only; providers that nobody uses are in a map by an option. */
@@ -307,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_appeared_and_vanished),
         cmocka_unit_test(test_objects_of_one_name_are_counted),
         cmocka_unit_test(test_callbacks_are_compared_if_both_sides_know),
+        cmocka_unit_test(test_callbacks_of_other_kinds),
         cmocka_unit_test(test_what_is_no_difference),
         cmocka_unit_test(test_json_document),
         cmocka_unit_test(test_text_that_is_no_map),
