@@ -253,6 +253,8 @@ def check_guard(image, problems):
 # --- code -----------------------------------------------------------------------------------------
 
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
+# Jumps and calls of x64 and of ARM64
+BRANCH = re.compile(r"j|call|bl?$|b\.|cbn?z$|tbn?z$")
 ADDRESS = re.compile(r"0x([0-9a-f]+)")
 
 
@@ -317,6 +319,10 @@ def check_code(image, objdump, path, problems):
         for at, op, rest, names in lines[name]:
             if any(init.holds(n - image.base) for n in names):
                 problems.append("%#x in %s: %s %s leads into INIT" % (at, name, op, rest))
+    # What is handed to the system by its address is called later, whoever handed it.
+    for at, op, rest, names in lines["INIT"]:
+        if not BRANCH.match(op) and any(init.holds(n - image.base) for n in names):
+            problems.append("%#x in INIT: %s %s takes an address in INIT" % (at, op, rest))
     for at, op, rest, names in lines["PAGE"]:
         called = {jumps.get(n) or slots.get(n) for n in names} & RAISERS
         # Written, that is; reading the level harms nobody.

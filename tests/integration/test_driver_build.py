@@ -169,6 +169,24 @@ class DriverBuild(unittest.TestCase):
             with open(path, "w", encoding="ascii") as f:
                 f.write(good)
 
+    def test_address_of_what_is_discarded(self):
+        """A dispatch routine in INIT: registered from there, and called when it is gone."""
+        path = os.path.join(self.tree, "driver/device.c")
+        with open(path, encoding="ascii") as f:
+            good = f.read()
+        head = "static NTSTATUS KdapDispatch("
+        self.assertIn(head, good)
+        try:
+            with open(path, "w", encoding="ascii") as f:
+                f.write(good.replace(head, "KDA_INITCODE " + head))
+            for arch in ("x64", "arm64"):
+                result = run(["cmake", "--build", self.there, "--target", "driver-" + arch])
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn("takes an address in INIT", result.stdout)
+        finally:
+            with open(path, "w", encoding="ascii") as f:
+                f.write(good)
+
     def test_signed(self):
         need_tool("osslsigncode")
         need_tool("openssl")
