@@ -342,6 +342,7 @@ class NoDriver(unittest.TestCase):
             pass
         self.says(2, "exists already", "live-dump", target)
         self.says(3, "cannot look at the disk", "live-dump", os.path.join(folder, "none", "x.dmp"))
+        self.says(3, "error 123", "live-dump", "")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORK = os.environ.get("KDA_TEST_WORK", os.path.join(ROOT, "build/work"))
@@ -72,6 +73,8 @@ def prepare():
     programs of the tests, and do not hold their pipes open."""
     if KEEPER:
         return
+    if not find():
+        raise unittest.SkipTest("needs wine64")
     os.makedirs(WORK, exist_ok=True)
     begin(environment(), subprocess.DEVNULL)
     KEEPER.append(subprocess.Popen(command("cmd.exe"), env=environment(), stdin=subprocess.PIPE,
