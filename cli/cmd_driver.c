@@ -384,6 +384,11 @@ int cli_run_driver(struct cli *cli)
         if (strcmp(verb->name, word) != 0)
             continue;
         size_t count = cli->options.positional_count;
+        const char *format = cli->options.format;
+        if (format && verb->run != driver_run_status && strcmp(format, "text") != 0) {
+            cli_error("kda driver %s is written as text alone, not as %s", word, format);
+            return CLI_USAGE;
+        }
         if (count >= verb->least && count <= verb->most)
             return verb->run(cli);
         cli_error("too %s arguments for 'kda driver %s'; see 'kda driver --help'",

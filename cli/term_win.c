@@ -127,8 +127,14 @@ unsigned term_process_id(void)
     return (unsigned)GetCurrentProcessId();
 }
 
+/* A pipe that nobody reads any more has three errors. The C library knows one of them, and calls
+ * the others, those of a write, an invalid argument. */
 int term_last_error(void)
 {
+    const unsigned long system = _doserrno;
+    if (errno == EINVAL && (system == ERROR_NO_DATA || system == ERROR_BROKEN_PIPE ||
+                            system == ERROR_PIPE_NOT_CONNECTED))
+        return EPIPE;
     return errno ? errno : EIO;
 }
 

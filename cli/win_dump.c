@@ -41,6 +41,8 @@ uint32_t win_disk_free(void *context, const char *path, uint64_t *bytes)
     uint32_t error = HOST_NO_MEMORY;
     wchar_t *wide = win_path(path);
     DWORD units = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
+    if (wide && units == 0) /* "" is no path */
+        error = ERROR_INVALID_NAME;
     wchar_t *full = units > 0 ? malloc((size_t)units * sizeof(*full)) : NULL;
     if (full && GetFullPathNameW(wide, units, full, NULL) < units) {
         wchar_t *slash = wcsrchr(full, L'\\');

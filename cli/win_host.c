@@ -79,8 +79,14 @@ static uint32_t file_copy(void *context, const char *from, const char *to)
     (void)context;
     wchar_t *source = win_path(from), *target = win_path(to);
     uint32_t error = HOST_NO_MEMORY;
-    if (source && target)
-        error = CopyFileW(source, target, FALSE) ? HOST_OK : GetLastError();
+    if (source && target) {
+        /* What is marked read-only, as all is on a disc, could be neither replaced nor deleted. */
+        (void)SetFileAttributesW(target, FILE_ATTRIBUTE_NORMAL);
+        error =
+            CopyFileW(source, target, FALSE) && SetFileAttributesW(target, FILE_ATTRIBUTE_NORMAL)
+                ? HOST_OK
+                : GetLastError();
+    }
     free(source);
     free(target);
     return error;

@@ -39,11 +39,25 @@ static wchar_t *extended(const wchar_t *path, DWORD units)
         free(full);
         return NULL;
     }
-    const bool unc = full[room] == L'\\' && full[room + 1] == L'\\';
-    const wchar_t *from = full + room + (unc ? 2 : 0), *prefix = unc ? share : plain;
+    const wchar_t *body = full + room;
+    const bool unc = body[0] == L'\\' && body[1] == L'\\';
+    const bool done = unc && (body[2] == L'?' || body[2] == L'.') && body[3] == L'\\';
+    const wchar_t *from = unc && !done ? body + 2 : body;
+    const wchar_t *prefix = done ? L"" : unc ? share : plain;
     memmove(full + wcslen(prefix), from, (wcslen(from) + 1) * sizeof(*full));
     memcpy(full, prefix, wcslen(prefix) * sizeof(*full));
     return full;
+}
+
+/* Behind "\\?\" the system takes '/' for a character of a name, and no name may hold it. */
+static bool is_extended(wchar_t *wide)
+{
+    if (wcsncmp(wide, L"\\\\?\\", 4) != 0)
+        return false;
+    for (wchar_t *p = wide; *p; p++)
+        if (*p == L'/')
+            *p = L'\\';
+    return true;
 }
 
 wchar_t *win_path(const char *path)
@@ -51,8 +65,8 @@ wchar_t *win_path(const char *path)
     wchar_t *wide = win_wide(path);
     if (!wide)
         return NULL;
-    DWORD units = GetFullPathNameW(wide, 0, NULL, NULL);
-    const bool done = wcsncmp(wide, L"\\\\?\\", 4) == 0 || wcsncmp(wide, L"\\\\.\\", 4) == 0;
+    const bool done = is_extended(wide) || wcsncmp(wide, L"\\\\.\\", 4) == 0;
+    DWORD units = done ? 0 : GetFullPathNameW(wide, 0, NULL, NULL);
     if (done || units < PLAIN_PATH_MAX || units > PATH_UNITS_MAX)
         return wide;
     wchar_t *full = extended(wide, units + 1);

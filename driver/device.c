@@ -97,6 +97,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static NTSTATUS KdapControl(PIRP ir
     NTSTATUS status;
 
     PAGED_CODE();
+    if (!ReadAcquire(&KdapAccepting)) /* what would answer is being stopped */
+        return STATUS_DEVICE_NOT_READY;
     for (ULONG i = 0; i < ARRAYSIZE(KdapControls); i++) {
         if (KdapControls[i].Code == stack->Parameters.DeviceIoControl.IoControlCode)
             row = &KdapControls[i];
@@ -127,13 +129,12 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static NTSTATUS KdapCreate(PIRP irp
     return file->FileName.Length == 0 ? STATUS_SUCCESS : STATUS_OBJECT_NAME_NOT_FOUND;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapDispatch(PDEVICE_OBJECT device, PIRP irp)
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapServe(PIRP irp)
 {
     PIO_STACK_LOCATION stack = IoGetCurrentIrpStackLocation(irp);
     NTSTATUS status = STATUS_SUCCESS;
     ULONG returned = 0;
 
-    UNREFERENCED_PARAMETER(device);
     switch (stack->MajorFunction) {
     case IRP_MJ_CREATE:
         status = KdapCreate(irp);
@@ -160,6 +161,42 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapDispatch(PDEVICE_OBJECT d
     irp->IoStatus.Information = returned;
     IoCompleteRequest(irp, IO_NO_INCREMENT);
     return status;
+}
+
+/* Requests that are being served. A system that unloads a driver although handles of its device are
+ * open closes them while the rest of the stop runs, or later: nothing is left to look at then. */
+static EX_RUNDOWN_REF KdapServed;
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapDispatch(PDEVICE_OBJECT device, PIRP irp)
+{
+    UCHAR major = IoGetCurrentIrpStackLocation(irp)->MajorFunction;
+    NTSTATUS status = STATUS_DELETE_PENDING;
+
+    UNREFERENCED_PARAMETER(device);
+    if (ExAcquireRundownProtection(&KdapServed)) {
+        status = KdapServe(irp);
+        ExReleaseRundownProtection(&KdapServed);
+        return status;
+    }
+    if (major == IRP_MJ_CLEANUP || major == IRP_MJ_CLOSE)
+        status = STATUS_SUCCESS;
+    irp->IoStatus.Status = status;
+    irp->IoStatus.Information = 0;
+    IoCompleteRequest(irp, IO_NO_INCREMENT);
+    return status;
+}
+
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaDeviceServe(KDA_DRIVER *driver)
+{
+    UNREFERENCED_PARAMETER(driver);
+    ExInitializeRundownProtection(&KdapServed);
+    return STATUS_SUCCESS;
+}
+
+_Use_decl_annotations_ VOID KdaDeviceEndServing(KDA_DRIVER *driver)
+{
+    UNREFERENCED_PARAMETER(driver);
+    ExWaitForRundownProtectionRelease(&KdapServed);
 }
 
 /* --- start and stop -------------------------------------------------------------------------- */

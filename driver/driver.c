@@ -126,7 +126,8 @@ static const KDA_STEP KdapSteps[] = {
     {KdaRecordStart, KdaRecordStop},
     {KdaDeviceStart, KdaDeviceStop}, /* opens are refused */
     {KdaReadersStart, KdaReadersStop},
-    {KdaWriterStart, KdaWriterStop}, /* stop: drains, writes sensor.stop */
+    {KdaDeviceServe, KdaDeviceEndServing}, /* requests in flight have ended */
+    {KdaWriterStart, KdaWriterStop},       /* stop: drains, writes sensor.stop */
     {KdapSensorsStart, KdapSensorsStop},
     {KdaDeviceOpenForUse, KdaDeviceCloseForUse},
 };

@@ -339,7 +339,7 @@ _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaReadersStart(KDA_DRIVER *driver)
 }
 
 /* Handles are closed before a driver is unloaded; where a system does not wait for that, their
- * reads end here. */
+ * reads end here. Nothing is written to the file objects: they may have gone meanwhile. */
 _Use_decl_annotations_ VOID KdaReadersStop(KDA_DRIVER *driver)
 {
     UNREFERENCED_PARAMETER(driver);
@@ -347,7 +347,6 @@ _Use_decl_annotations_ VOID KdaReadersStop(KDA_DRIVER *driver)
     while (!IsListEmpty(&KdapReaders->List)) {
         KDA_READER *reader = CONTAINING_RECORD(KdapReaders->List.Flink, KDA_READER, Link);
         RemoveEntryList(&reader->Link);
-        reader->File->FsContext = NULL;
         KdapFreeReader(reader);
     }
     KdapFree();

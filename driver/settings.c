@@ -279,13 +279,17 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     settings->Kinds = KDA_SETTINGS_DEFAULT_KINDS;
     if (KdapTexts(settings, key, KDA_W("Kinds"), "Kinds", buffer, &rest, &status)) {
         ULONG all = 0;
+        BOOLEAN understood = TRUE;
         while (KdapNextText(&rest, &text)) {
-            if (KdaParseKinds(text.At, text.Count, &kinds))
+            if (KdaParseKinds(text.At, text.Count, &kinds)) {
                 all |= kinds;
-            else
+            } else {
+                understood = FALSE;
                 KdapReject(settings, "Kinds", "unknown kind");
+            }
         }
-        if (all != 0)
+        /* An empty list is an answer: all were switched off. One of misspelt names is none. */
+        if (all != 0 || understood)
             settings->Kinds = all;
     }
     if (!NT_SUCCESS(status))

@@ -25,6 +25,8 @@ REQUIRED = {0x20: "high entropy", 0x40: "dynamic base", 0x80: "integrity check",
 EXPORTS, IMPORTS, RESOURCES, RELOCATIONS, DEBUG, TLS, LOAD_CONFIG, BOUND, DELAY = (
     0, 1, 2, 5, 6, 9, 10, 11, 13)
 DIRECTORIES = 16
+# Far above what a driver takes: a damaged table is an error and no long search.
+MODULES_MAX, IMPORTS_MAX = 16, 1024
 # What raises the level: not from code that may be paged out.
 RAISERS = {"KeAcquireSpinLockRaiseToDpc", "KeAcquireSpinLockAtDpcLevel", "KfRaiseIrql",
            "KeAcquireInStackQueuedSpinLock", "KeRaiseIrqlToDpcLevel"}
@@ -96,6 +98,8 @@ class Image:
         if section is None or rva - section.va + size > section.raw_size:
             raise Bad("address %#x is not in the file" % rva)
         at = section.raw + rva - section.va
+        if at + size > len(self.data):
+            raise Bad("address %#x is behind the end of the file" % rva)
         return self.data[at:at + size]
 
     def value(self, rva, size):
@@ -106,15 +110,18 @@ class Image:
         while len(out) < 256:
             byte = self.at(rva + len(out), 1)
             if byte == b"\0":
-                return out.decode("ascii")
+                return out.decode("ascii", "backslashreplace")
             out += byte
         raise Bad("a name without an end at %#x" % rva)
 
     def imports(self):
         """(module, name, rva of the slot)"""
         found = []
-        at = self.directories[IMPORTS][0]
-        while at and self.value(at + 12, 4):
+        at, size = self.directories[IMPORTS]
+        if size > 20 * MODULES_MAX:
+            raise Bad("imports from %d modules" % (size // 20))
+        end = at + size
+        while at and at + 20 <= end and self.value(at + 12, 4):
             module = self.text(self.value(at + 12, 4))
             names, slots = self.value(at, 4), self.value(at + 16, 4)
             index = 0
@@ -124,6 +131,8 @@ class Image:
                     break
                 if entry >> 63:
                     raise Bad("import by number from " + module)
+                if index == IMPORTS_MAX:
+                    raise Bad("imports from %s have no end" % module)
                 found.append((module, self.text((entry & 0x7FFFFFFF) + 2), slots + 8 * index))
                 index += 1
             at += 20
@@ -253,6 +262,8 @@ def check_guard(image, problems):
 # --- code -----------------------------------------------------------------------------------------
 
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
+# Jumps and calls of x64 and of ARM64
+BRANCH = re.compile(r"j|call|bl?$|b\.|cbn?z$|tbn?z$")
 ADDRESS = re.compile(r"0x([0-9a-f]+)")
 
 
@@ -317,6 +328,10 @@ def check_code(image, objdump, path, problems):
         for at, op, rest, names in lines[name]:
             if any(init.holds(n - image.base) for n in names):
                 problems.append("%#x in %s: %s %s leads into INIT" % (at, name, op, rest))
+    # What is handed to the system by its address is called later, whoever handed it.
+    for at, op, rest, names in lines["INIT"]:
+        if not BRANCH.match(op) and any(init.holds(n - image.base) for n in names):
+            problems.append("%#x in INIT: %s %s takes an address in INIT" % (at, op, rest))
     for at, op, rest, names in lines["PAGE"]:
         called = {jumps.get(n) or slots.get(n) for n in names} & RAISERS
         # Written, that is; reading the level harms nobody.

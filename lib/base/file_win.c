@@ -82,13 +82,27 @@ static WCHAR *extended(const WCHAR *path, DWORD units)
     }
     WCHAR *body = full + room;
     const bool unc = body[0] == L'\\' && body[1] == L'\\';
+    /* "//?/" has become what it means. */
+    const bool done = unc && (body[2] == L'?' || body[2] == L'.') && body[3] == L'\\';
     /* Two of "\\server" are part of the prefix. */
-    const WCHAR *from = unc ? body + 2 : body;
-    const WCHAR *prefix = unc ? share : plain;
+    const WCHAR *from = unc && !done ? body + 2 : body;
+    const WCHAR *prefix = done ? L"" : unc ? share : plain;
     size_t length = wcslen(prefix);
     memmove(full + length, from, (wcslen(from) + 1) * sizeof(*full));
     memcpy(full, prefix, length * sizeof(*full));
     return full;
+}
+
+/* Behind "\\?\" the system looks at nothing, and does not take '/' for what separates folders. No
+ * name holds one, so that it is meant as everywhere else. */
+static bool is_extended(WCHAR *wide)
+{
+    if (wcsncmp(wide, L"\\\\?\\", 4) != 0)
+        return false;
+    for (WCHAR *p = wide; *p; p++)
+        if (*p == L'/')
+            *p = L'\\';
+    return true;
 }
 
 /* The path as the system wants it; kda_free. NULL: GetLastError tells why. */
@@ -97,8 +111,8 @@ static WCHAR *system_path(const char *path)
     WCHAR *wide = widen(path);
     if (!wide)
         return NULL;
-    DWORD units = GetFullPathNameW(wide, 0, NULL, NULL);
-    const bool done = wcsncmp(wide, L"\\\\?\\", 4) == 0 || wcsncmp(wide, L"\\\\.\\", 4) == 0;
+    const bool done = is_extended(wide) || wcsncmp(wide, L"\\\\.\\", 4) == 0;
+    DWORD units = done ? 0 : GetFullPathNameW(wide, 0, NULL, NULL);
     if (done || units < PLAIN_PATH_MAX || units > PATH_UNITS_MAX)
         return wide;
     WCHAR *full = extended(wide, units + 1);

@@ -112,6 +112,7 @@ class DriverBuild(unittest.TestCase):
         self.refused(changed(optional + 16, 0, 0x10), "entry point is not in INIT")
         self.refused(changed(0, 0), "no MZ header")
         self.refused(data[:pe + 40], "the file ends")
+        self.refused(data[:0x1000], "behind the end of the file")
 
     def test_sections(self):
         data = self.image()
@@ -138,6 +139,12 @@ class DriverBuild(unittest.TestCase):
         self.refused(data.replace(b"\0ZwFlushBuffersFile\0", b"\0ZwFlushBuffersFila\0"),
                      "ZwFlushBuffersFile is on the list and not used")
         self.refused(data.replace(b"ntoskrnl.exe\0", b"kdatestk.sys\0"), "is taken from kdatestk.sys")
+        self.refused(data.replace(b"\0ZwFlushBuffersFile\0", b"\0\xffwFlushBuffersFile\0"),
+                     "\\xffwFlushBuffersFile from ntoskrnl.exe is not on the list")
+        pe = struct.unpack_from("<I", data, 0x3C)[0]
+        long = bytearray(data)
+        struct.pack_into("<I", long, pe + 24 + 112 + 8 + 4, 0x10000)
+        self.refused(bytes(long), "modules")
         with open(IMPORTS, encoding="ascii") as f:
             text = f.read()
         newer = os.path.join(self.here, "newer.txt")
@@ -165,6 +172,24 @@ class DriverBuild(unittest.TestCase):
                     result = run(["cmake", "--build", self.there, "--target", "driver-" + arch])
                     self.assertNotEqual(result.returncode, 0)
                     self.assertIn(text, result.stdout)
+        finally:
+            with open(path, "w", encoding="ascii") as f:
+                f.write(good)
+
+    def test_address_of_what_is_discarded(self):
+        """A dispatch routine in INIT: registered from there, and called when it is gone."""
+        path = os.path.join(self.tree, "driver/device.c")
+        with open(path, encoding="ascii") as f:
+            good = f.read()
+        head = "static NTSTATUS KdapDispatch("
+        self.assertIn(head, good)
+        try:
+            with open(path, "w", encoding="ascii") as f:
+                f.write(good.replace(head, "KDA_INITCODE " + head))
+            for arch in ("x64", "arm64"):
+                result = run(["cmake", "--build", self.there, "--target", "driver-" + arch])
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn("takes an address in INIT", result.stdout)
         finally:
             with open(path, "w", encoding="ascii") as f:
                 f.write(good)

@@ -291,14 +291,46 @@ static void odd_values(void **state)
     world_end();
 }
 
+/* What `kda driver set` leaves when every kind is off; names that are none are no such order. */
+static void no_kinds(void **state)
+{
+    static const struct {
+        const char16_t *value;
+        uint32_t bytes;
+        size_t recorded;
+    } cases[] = {{NULL, 0, 0}, {u"\0", 4, 0}, {u"registry.value\0", 32, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct world_log log;
+        BEGIN("include\0");
+        sim_settings_set(STR("Kinds"), REG_MULTI_SZ, cases[i].value, cases[i].bytes);
+        world_load();
+        set_in(STR("\\REGISTRY\\MACHINE\\SOFTWARE\\Test"), 4);
+        world_unload();
+        world_read(&log);
+        assert_int_equal(world_count(&log, "registry.value_set", NULL), cases[i].recorded);
+        assert_int_equal(world_count(&log, "process.existing", NULL) > 0, cases[i].recorded);
+        world_line(&log, "sensor.stop", NULL);
+        world_free(&log);
+        world_end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_match_decides), cmocka_unit_test(by_image_and_pid),
-        cmocka_unit_test(by_module),           cmocka_unit_test(created_keys),
-        cmocka_unit_test(default_rules),       cmocka_unit_test(everything),
-        cmocka_unit_test(rate_limit),          cmocka_unit_test(repeats),
-        cmocka_unit_test(wrong_settings),      cmocka_unit_test(odd_values),
+        cmocka_unit_test(first_match_decides),
+        cmocka_unit_test(by_image_and_pid),
+        cmocka_unit_test(by_module),
+        cmocka_unit_test(created_keys),
+        cmocka_unit_test(default_rules),
+        cmocka_unit_test(everything),
+        cmocka_unit_test(rate_limit),
+        cmocka_unit_test(repeats),
+        cmocka_unit_test(wrong_settings),
+        cmocka_unit_test(odd_values),
+        cmocka_unit_test(no_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

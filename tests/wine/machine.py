@@ -120,12 +120,7 @@ class Machine:
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
         self.log = open(self.noise, "wb")
-        # The server first and alone: programs that start at the same time would each want to start
-        # it. It stays until it is told to end.
-        self.server("-p")
-        subprocess.run([wine_host.find(), "cmd.exe", "/c", "exit"], env=self.environment(),
-                       timeout=TIMEOUT, check=True, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, stderr=self.log)
+        wine_host.begin(self.environment(), self.log)
         # Services live as long as a program does, and their errors go where its errors go.
         self.keeper = subprocess.Popen([wine_host.find(), "cmd.exe"], env=self.environment(),
                                        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -134,6 +129,8 @@ class Machine:
             if name.endswith(".sys"):
                 shutil.copy(os.path.join(BUILD, "bin", name), os.path.join(self.prefix, DRIVERS))
         self.client = self.connect()
+        # What failed in Wine's own programs while it made the prefix is not the driver's.
+        self.begun = os.path.getsize(self.noise)
         return self
 
     def __exit__(self, *_):
@@ -141,14 +138,9 @@ class Machine:
             client.end()
         self.keeper.stdin.close()
         self.keeper.wait(timeout=TIMEOUT)
-        self.server("-k")
-        self.server("-w")
+        for option in ("-k", "-w"):
+            wine_host.server(option, self.environment())
         self.log.close()
-
-    def server(self, option):
-        subprocess.run([wine_host.program("wineserver"), option], env=self.environment(),
-                       timeout=TIMEOUT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
 
     def connect(self):
         client = Client(self)
@@ -161,7 +153,9 @@ class Machine:
 
     def check(self):
         """Nothing in the driver's process has failed."""
-        text = self.trouble()
+        with open(self.noise, encoding="utf-8", errors="replace") as f:
+            f.seek(self.begun)
+            text = f.read()
         if any(fault in text for fault in FAULTS):
             raise Crash(text)
 

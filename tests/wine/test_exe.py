@@ -146,6 +146,34 @@ class Names(unittest.TestCase):
         result = exe("sessions", "..\\wine-names\\" + below, cwd=self.folder)
         self.assertEqual((result.returncode, result.stdout), (0, self.expected))
 
+    def test_path_of_the_system(self):
+        """Names that the system is not to look into; '/' separates there too."""
+        for spelling in ("\\\\?\\Z:" + self.image.replace("/", "\\"), "\\\\?\\Z:" + self.image,
+                         "//?/Z:" + self.image):
+            with self.subTest(spelling=spelling):
+                result = exe("sessions", spelling)
+                self.assertEqual((result.returncode, result.stdout, result.stderr),
+                                 (0, self.expected, ""))
+        folder = os.path.join(self.folder, *("folder-with-a-long-name-%02d" % i for i in range(12)))
+        os.makedirs(folder)
+        self.assertGreater(len(folder), 260)
+        os.link(self.image, os.path.join(folder, "image.raw"))
+        result = exe("sessions", "//?/Z:%s/image.raw" % folder, "-o", "//?/Z:%s/out.txt" % folder)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(sorted(os.listdir(folder)), ["image.raw", "out.txt"])
+
+    def test_pipe_that_nobody_reads(self):
+        """No message about what is no mistake, as with the tool of this system."""
+        for program in ([common.KDA], wine_host.command(EXE)):
+            with self.subTest(program=program[-1]):
+                reading, writing = os.pipe()
+                os.close(reading)
+                with os.fdopen(writing, "wb") as out:
+                    result = subprocess.run(program + ["map", self.image],
+                                            env=wine_host.environment(), stdout=out,
+                                            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                self.assertEqual((result.returncode, result.stderr), (6, b""))
+
     def test_folder_is_no_image(self):
         result = exe("info", self.folder)
         self.assertEqual(result.returncode, 3)
@@ -274,10 +302,25 @@ class NoDriver(unittest.TestCase):
         self.says(0, "removed", "driver", "remove")
         self.says(3, "not installed", "driver", "status")
 
+    def test_file_from_a_disc(self):
+        """All there is marked read-only; what was copied can be removed all the same."""
+        path = common.work("read-only.sys")
+        with open(path, "w") as f:
+            f.write("no driver\n")
+        os.chmod(path, 0o444)
+        self.addCleanup(os.remove, path)
+        installed = os.path.join(wine_host.PREFIX, "drive_c/windows/system32/drivers/kdamonitor.sys")
+        shutil.copy(path, installed)  # left behind by an earlier version, and in the way
+        self.assertEqual(exe("driver", "install", path).returncode, 0)
+        self.assertTrue(os.path.exists(installed))
+        self.says(0, "removed", "driver", "remove")
+        self.assertFalse(os.path.exists(installed))
+
     def test_arguments(self):
         for args in (["driver"], ["driver", "x"], ["driver", "set", "x", "on"], ["live-dump"],
                      ["map", "--live"], ["map"], ["watch", "-f", "csv"], ["watch", "--grep", "x"],
-                     ["watch", "file"], ["driver", "filter", "remove"]):
+                     ["watch", "file"], ["driver", "filter", "remove"],
+                     ["driver", "filter", "list", "-f", "json"], ["driver", "start", "-f", "csv"]):
             with self.subTest(args=args):
                 result = exe(*args)
                 self.assertEqual(result.returncode, 2)
@@ -299,6 +342,7 @@ class NoDriver(unittest.TestCase):
             pass
         self.says(2, "exists already", "live-dump", target)
         self.says(3, "cannot look at the disk", "live-dump", os.path.join(folder, "none", "x.dmp"))
+        self.says(3, "error 123", "live-dump", "")
 
 
 if __name__ == "__main__":

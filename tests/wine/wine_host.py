@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORK = os.environ.get("KDA_TEST_WORK", os.path.join(ROOT, "build/work"))
@@ -50,18 +51,34 @@ def run(exe, *args, env=None, text=True, cwd=None):
 KEEPER = []
 
 
+def server(option, env=None):
+    name = program("wineserver")
+    if name:
+        subprocess.run([name, option], env=env or environment(), timeout=TIMEOUT,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+
+
+def begin(env, errors):
+    """Makes the prefix. The server first and alone, then one program: those that start at the same
+    time would each want to make it, and one fails or waits for ever. The server stays a minute for
+    the next program, and not for good where the tests are killed."""
+    server("-p60", env)
+    subprocess.run(command("cmd.exe", "/c", "exit"), env=env, timeout=TIMEOUT, check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+
+
 def prepare():
     """Makes the prefix, and starts something that stays: Wine's services then live on between the
     programs of the tests, and do not hold their pipes open."""
     if KEEPER:
         return
+    if not find():
+        raise unittest.SkipTest("needs wine64")
     os.makedirs(WORK, exist_ok=True)
+    begin(environment(), subprocess.DEVNULL)
     KEEPER.append(subprocess.Popen(command("cmd.exe"), env=environment(), stdin=subprocess.PIPE,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-    # The prefix is complete when a second program has come and gone.
-    subprocess.run(command("cmd.exe", "/c", "exit"), env=environment(), timeout=TIMEOUT,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                   check=True)
 
 
 def stop():
@@ -70,11 +87,9 @@ def stop():
         keeper = KEEPER.pop()
         keeper.stdin.close()
         keeper.wait(timeout=TIMEOUT)
-    server = program("wineserver")
-    if server and os.path.isdir(PREFIX):
+    if os.path.isdir(PREFIX):
         for option in ("-k", "-w"):
-            subprocess.run([server, option], env=environment(), timeout=TIMEOUT,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            server(option)
 
 
 def windows_path(path):
