@@ -107,7 +107,8 @@ static enum kda_status advance(struct source *source, struct kda_error *err)
     source->place.has_time = kda_etl_time(source->etl, source->record->raw_time, &time);
     if (source->place.has_time)
         source->place.time = time;
-    source->place.state = part_of(source)->buffer->old ? "free" : NULL;
+    const struct kda_trace_buffer *buffer = part_of(source)->buffer;
+    source->place.state = !buffer->old ? NULL : buffer->kernel ? "free" : "read";
     return KDA_OK;
 }
 

@@ -51,12 +51,12 @@ const struct cli_command cli_commands[] = {
      "The files of a log may be named in any order.",
      CLI_GROUP_OUTPUT | CLI_GROUP_EVENTS | CLI_GROUP_FOLLOW, 2, CLI_MANY, cli_run_log},
     {"events", "FILE.etl...|IMAGE", "events of trace files (.etl), or of an image's trace buffers",
-     "Records of the kernel become process, thread, image, network and registry events, all others\n"
-     "etw.event with fields by name: as the trace describes them, a manifest of --manifest, or the\n"
-     "built-in table. What is not described keeps its payload in hex and says why. Several files\n"
-     "(of one machine) are merged. Losses and damage are sensor.loss lines; exit code 4.\n"
-     "Of a memory image: what the buffers of all sessions, or of --session, hold; --free adds old\n"
-     "events that free buffers still hold, marked as such.",
+     "Records of the kernel become process, thread, image, network and registry events, all\n"
+     "others etw.event with fields by name: as the trace describes them, a manifest of --manifest\n"
+     "or the built-in table. What is not described keeps its payload in hex and says why. Several\n"
+     "files (of one machine) are merged. Losses and damage are sensor.loss lines; exit code 4.\n"
+     "Of a memory image: what the buffers of all sessions, or of --session, hold; --free adds\n"
+     "old events that free buffers still hold, marked as such.",
      ETW | CLI_GROUP_MEMORY | CLI_GROUP_EVENTS | CLI_GROUP_TRACE, 1, CLI_MANY, cli_run_events},
     {"verify", "FILE...", "whether a log of the sensor is complete: its account, ids and times",
      "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4:\n"

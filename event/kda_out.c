@@ -118,7 +118,7 @@ void kda_out_binary(struct kda_out *o, const uint8_t *at, size_t bytes)
 /* --- strings --------------------------------------------------------------------------------- */
 
 #define REPLACEMENT "\xEF\xBF\xBD"
-#define PLAIN_BYTES 64u     /* characters that go as they are, copied in one piece */
+#define PLAIN_BYTES 64u    /* characters that go as they are, copied in one piece */
 #define CHARACTER_BYTES 6u /* longest output of one character: \u00XX */
 
 /* Second character of a two-character escape; 0: none. */
@@ -272,6 +272,16 @@ static size_t utf8_length(const uint8_t *at, size_t rest)
     return bytes;
 }
 
+/* is_plain of eight bytes at once. A zero byte of `x` sets the high bit of (x - ones) & ~x. */
+static inline _Bool is_plain_8(uint64_t text)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
+    uint64_t quote = text ^ ones * '"', backslash = text ^ ones * '\\';
+    uint64_t special =
+        (text - ones * 0x20) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) | text;
+    return (special & high) == 0;
+}
+
 void kda_out_utf8(struct kda_out *o, const uint8_t *at, size_t bytes)
 {
     const uint8_t *end = at + bytes;
@@ -280,6 +290,8 @@ void kda_out_utf8(struct kda_out *o, const uint8_t *at, size_t bytes)
     while (at < end) {
         size_t rest = (size_t)(end - at) < PLAIN_BYTES ? (size_t)(end - at) : PLAIN_BYTES;
         size_t plain = 0;
+        while (rest - plain >= 8 && is_plain_8(kda_read64(at + plain)))
+            plain += 8;
         while (plain < rest && is_plain(at[plain]))
             plain++;
         if (plain > 0) {

@@ -147,7 +147,8 @@ def main(argv):
     put("")
     put("const struct kda_builtin_provider kda_builtin_providers[] = {")
     for guid, name, first, count in heads:
-        put("    {{%s}, %d, %d, %d}," % (",".join("0x%02x" % b for b in guid), name, first, count))
+        put("    {{%s}," % ",".join("0x%02x" % b for b in guid))
+        put("     %d, %d, %d}," % (name, first, count))
     put("};")
     put("")
     put("const struct kda_builtin_event kda_builtin_events[] = {")

@@ -134,6 +134,9 @@ static enum kda_status learned(struct kda_etl_decoder *d, enum kda_status status
 {
     if (status == KDA_OK) {
         d->learned.descriptions++;
+        if (d->cached) /* what was looked up before may be described now */
+            memset(d->cache, 0, sizeof(d->cache));
+        d->cached = false;
         return KDA_OK;
     }
     if (status == KDA_NO_MEMORY) {

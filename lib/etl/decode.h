@@ -50,6 +50,7 @@ struct kda_etl_decoder {
     char *line;
     size_t line_capacity;
     struct kda_event_builder b;
+    bool cached; /* the cache holds something */
     struct kda_decode_cached cache[KDA_DECODE_CACHE];
     uint64_t values[KDA_TEMPLATE_MAX_FIELDS];
     struct kda_place places[KDA_TEMPLATE_MAX_FIELDS];

@@ -207,13 +207,17 @@ static const struct kda_decode_cached *lookup(const struct kda_decoding *x)
     c->id = id;
     c->version = version;
     c->classic = classic;
-    c->used = true;
+    c->used = d->cached = true;
     c->t = kda_templates_find(&d->store, record->guid, id, version, classic);
     if (!c->t)
         c->t = of_lower_version(d, record, id, classic);
     if (!c->t && provider)
         c->t = from_builtin(d, record, provider);
     c->provider_name = provider ? kda_builtin_text + provider->name : NULL;
+    if (!c->provider_name)
+        c->provider_name = kda_templates_provider(&d->store, record->guid);
+    if (!c->provider_name && x->class_ < KDA_MOF_CLASS_COUNT)
+        c->provider_name = kda_mof_provider_name(x->class_);
     if (!c->provider_name && d->options.provider_name)
         c->provider_name = d->options.provider_name(record->guid);
     return c;

@@ -313,7 +313,7 @@ static enum kda_status join_map(const struct joiner *j, const struct map *map,
                                 struct kda_error *err)
 {
     struct kda_etl_map made = {.name = map->name, .bits = map->bits};
-    if (!map->name)
+    if (!map->name || map->count > KDA_TEMPLATE_MAX_MAP)
         return KDA_OK;
     struct kda_etl_map_entry *entries = kda_calloc(map->count ? map->count : 1, sizeof(*entries));
     if (!entries)

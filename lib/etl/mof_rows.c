@@ -2,7 +2,7 @@
  * mof_rows.c - the table of the kernel's events.
  *
  * Source: the classes of MSNT_SystemTrace (learn.microsoft.com, "MSNT_SystemTrace class"), checked
- * on real traces where docs/events-decoding.md says so; manifests of the Kernel- providers.
+ * on real traces where docs/decoding.md says so; manifests of the Kernel- providers.
  */
 #include "mof.h"
 
@@ -132,6 +132,27 @@
 #define TCP_OLD(type, kind, name, v0, v1) \
     {KDA_MOF_TCP_IP, type, 0, 0, kind, name, v0}, \
     {KDA_MOF_TCP_IP, type, 1, 1, kind, name, v1}
+
+/* --- files --------------------------------------------------------------------------------- */
+
+#define OPEN_TAIL "x32:CreateOptions x32:FileAttributes x32:ShareAccess wstr:OpenPath"
+#define INFO_TAIL "u32:InfoClass"
+#define LIST_TAIL "u32:Length u32:InfoClass u32:FileIndex wstr:FileName"
+/* Version 3 has the thread as a number, and behind the pointers. */
+#define FILE_ROW(type, name, first, second, head, keys, tail) \
+    {KDA_MOF_FILE_IO, type, 2, 2, KDA_KIND_ETW_EVENT, name, \
+     head "ptr:IrpPtr ptr:TTID ptr:FileObject " first second tail}, \
+    {KDA_MOF_FILE_IO, type, 3, 255, KDA_KIND_ETW_EVENT, name, \
+     head "ptr:IrpPtr ptr:FileObject " keys "u32:TTID>tid " tail}
+#define FILE_OP(type, name) FILE_ROW(type, name, "ptr:FileKey", "", "", "ptr:FileKey ", "")
+#define FILE_INFO(type, name) \
+    FILE_ROW(type, name, "ptr:FileKey ", "ptr:ExtraInfo ", "", "ptr:FileKey ptr:ExtraInfo ", \
+             INFO_TAIL)
+#define FILE_DATA(type, name) \
+    FILE_ROW(type, name, "ptr:FileKey ", "", "u64:Offset ", "ptr:FileKey ", \
+             "u32:IoSize x32:IoFlags")
+#define FILE_LIST(type, name) \
+    FILE_ROW(type, name, "ptr:FileKey ", "", "", "ptr:FileKey ", LIST_TAIL)
 
 /* --- registry ------------------------------------------------------------------------------ */
 
@@ -299,6 +320,40 @@ const struct kda_mof_row kda_mof_rows[] = {
     {KDA_MOF_FILE_IO, 35, 2, 255, KDA_KIND_ETW_EVENT, "FileDelete", "ptr:FileObject wstr:FileName"},
     {KDA_MOF_FILE_IO, 36, 2, 255, KDA_KIND_ETW_EVENT, "FileRundown", "ptr:FileObject "
      "wstr:FileName"},
+    FILE_ROW(64, "Create", "", "", "", "", OPEN_TAIL),
+    FILE_OP(65, "Cleanup"),
+    FILE_OP(66, "Close"),
+    FILE_DATA(67, "Read"),
+    FILE_DATA(68, "Write"),
+    FILE_INFO(69, "SetInfo"),
+    FILE_INFO(70, "Delete"),
+    FILE_INFO(71, "Rename"),
+    FILE_LIST(72, "DirEnum"),
+    FILE_OP(73, "Flush"),
+    FILE_INFO(74, "QueryInfo"),
+    FILE_INFO(75, "FSControl"),
+    {KDA_MOF_FILE_IO, 76, 2, 255, KDA_KIND_ETW_EVENT, "OperationEnd",
+     "ptr:IrpPtr ptr:ExtraInfo status:NtStatus"},
+    FILE_LIST(77, "DirNotify"),
+    {KDA_MOF_PAGE_FAULT, 10, 2, 255, KDA_KIND_ETW_EVENT, "TransitionFault",
+     "ptr:VirtualAddress ptr:ProgramCounter"},
+    {KDA_MOF_PAGE_FAULT, 11, 2, 255, KDA_KIND_ETW_EVENT, "DemandZeroFault",
+     "ptr:VirtualAddress ptr:ProgramCounter"},
+    {KDA_MOF_PAGE_FAULT, 12, 2, 255, KDA_KIND_ETW_EVENT, "CopyOnWrite",
+     "ptr:VirtualAddress ptr:ProgramCounter"},
+    {KDA_MOF_PAGE_FAULT, 13, 2, 255, KDA_KIND_ETW_EVENT, "GuardPageFault",
+     "ptr:VirtualAddress ptr:ProgramCounter"},
+    {KDA_MOF_PAGE_FAULT, 14, 2, 255, KDA_KIND_ETW_EVENT, "HardPageFault",
+     "ptr:VirtualAddress ptr:ProgramCounter"},
+    {KDA_MOF_PAGE_FAULT, 15, 2, 255, KDA_KIND_ETW_EVENT, "AccessViolation",
+     "ptr:VirtualAddress ptr:ProgramCounter"},
+    {KDA_MOF_PERF_INFO, 51, 2, 255, KDA_KIND_ETW_EVENT, "SysClEnter", "ptr:SysCallAddress"},
+    {KDA_MOF_PERF_INFO, 52, 2, 255, KDA_KIND_ETW_EVENT, "SysClExit", "status:SysCallNtStatus"},
+    {KDA_MOF_PERF_INFO, 66, 2, 255, KDA_KIND_ETW_EVENT, "ThreadDPC", "u64:InitialTime ptr:Routine"},
+    {KDA_MOF_PERF_INFO, 67, 2, 255, KDA_KIND_ETW_EVENT, "ISR",
+     "u64:InitialTime ptr:Routine u8:ReturnValue u16:Vector u8:Reserved!"},
+    {KDA_MOF_PERF_INFO, 68, 2, 255, KDA_KIND_ETW_EVENT, "DPC", "u64:InitialTime ptr:Routine"},
+    {KDA_MOF_PERF_INFO, 69, 2, 255, KDA_KIND_ETW_EVENT, "TimerDPC", "u64:InitialTime ptr:Routine"},
     {KDA_MOF_PERF_INFO, 46, 2, 255, KDA_KIND_ETW_EVENT, "Sample",
      "ptr:InstructionPointer u32:ThreadId>tid u16:Count u16:Reserved!"},
     {KDA_MOF_PERF_INFO, 73, 3, 255, KDA_KIND_ETW_EVENT, "CollectionStart",

@@ -58,10 +58,15 @@ static void emit_text(struct kda_event_builder *out, const char *name, const cha
 
 static const char *map_name(const struct kda_etl_map *map, uint32_t value)
 {
-    for (uint32_t i = 0; i < map->count; i++)
-        if (map->entries[i].value == value)
-            return map->entries[i].name;
-    return NULL;
+    uint32_t low = 0, high = map->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (map->entries[middle].value < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < map->count && map->entries[low].value == value ? map->entries[low].name : NULL;
 }
 
 /* "Read|Write|0x100": bits without a name as a number. False: none has one. */
@@ -69,7 +74,7 @@ static bool bit_names(const struct kda_etl_map *map, uint32_t value, char *text,
 {
     uint32_t rest = value;
     size_t used = 0;
-    for (uint32_t i = 0; i < map->count; i++) {
+    for (uint32_t i = 0; i < map->count && i < KDA_TEMPLATE_MAX_BITS; i++) {
         const struct kda_etl_map_entry *e = &map->entries[i];
         if (e->value == 0 || (value & e->value) != e->value || !(rest & e->value))
             continue;

@@ -14,7 +14,9 @@
 #define KDA_TEMPLATE_MAX_FIELDS 1024u
 /* Structures in structures. */
 #define KDA_TEMPLATE_MAX_DEPTH 8u
+/* Entries of a value map; of a bit map 64 can be shown at most. */
 #define KDA_TEMPLATE_MAX_MAP 65536u
+#define KDA_TEMPLATE_MAX_BITS 64u
 
 /* Numbers of TDH_INTYPE (tdh.h); TraceLogging uses the same up to COUNTED_BINARY. */
 enum kda_in_type {
@@ -86,7 +88,7 @@ struct kda_etl_map {
     const char *name;
     bool bits;
     uint32_t count;
-    const struct kda_etl_map_entry *entries;
+    const struct kda_etl_map_entry *entries; /* by value */
 };
 
 enum {

@@ -49,12 +49,14 @@ void kda_templates_init(struct kda_templates *store)
 {
     memset(store, 0, sizeof(*store));
     kda_arena_init(&store->arena, KDA_TEMPLATES_MAX_BYTES);
+    kda_map_init(&store->names);
 }
 
 void kda_templates_deinit(struct kda_templates *store)
 {
     kda_free(store->entries);
     kda_free(store->slots);
+    kda_map_deinit(&store->names);
     kda_arena_deinit(&store->arena);
     memset(store, 0, sizeof(*store));
 }
@@ -95,6 +97,20 @@ const struct kda_etl_template *kda_templates_find_blob(const struct kda_template
     memcpy(key.guid, guid, 16);
     key.blob_hash = blob_hash(guid, blob, size);
     return lookup(store, &key);
+}
+
+static uint64_t provider_key(const uint8_t *guid)
+{
+    return mix(kda_le64(guid), kda_le64(guid + 8)) | 1;
+}
+
+const char *kda_templates_provider(const struct kda_templates *store, const uint8_t *guid)
+{
+    uint64_t at;
+    if (!kda_map_get(&store->names, provider_key(guid), &at) ||
+        memcmp(store->entries[at].guid, guid, 16) != 0)
+        return NULL;
+    return store->entries[at].t->provider_name;
 }
 
 /* ---- adding ---- */
@@ -191,9 +207,25 @@ enum kda_status kda_templates_add(struct kda_templates *store, const struct kda_
         store->slots[slot] = at;
     }
     store->entries[at - 1] = entry;
+    /* Without memory for it, the name is only with the events that have a description. */
+    if (entry.t->provider_name)
+        (void)kda_map_put(&store->names, provider_key(entry.guid), at - 1);
     if (kept)
         *kept = entry.t;
     return KDA_OK;
+}
+
+/* By value, so that one can be looked up in few steps however many there are. */
+static void sort_entries(struct kda_etl_map_entry *entries, size_t count)
+{
+    for (size_t gap = count / 2; gap > 0; gap /= 2)
+        for (size_t i = gap; i < count; i++) {
+            struct kda_etl_map_entry entry = entries[i];
+            size_t at = i;
+            for (; at >= gap && entries[at - gap].value > entry.value; at -= gap)
+                entries[at] = entries[at - gap];
+            entries[at] = entry;
+        }
 }
 
 const struct kda_etl_map *kda_templates_add_map(struct kda_templates *store,
@@ -212,5 +244,7 @@ const struct kda_etl_map *kda_templates_add_map(struct kda_templates *store,
         entries[i].value = map->entries[i].value;
         entries[i].name = keep(store, map->entries[i].name, &ok);
     }
+    if (ok)
+        sort_entries(entries, map->count);
     return ok ? copy : NULL;
 }

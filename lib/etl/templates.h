@@ -7,6 +7,7 @@
 
 #include "alloc.h"
 #include "kda/error.h"
+#include "map.h"
 #include "template.h"
 
 /* Limits of what a file may make a decoder keep. */
@@ -34,6 +35,7 @@ struct kda_templates {
     size_t count, capacity;
     uint32_t *slots; /* index + 1 */
     size_t slot_count;
+    struct kda_map names; /* provider -> index of an entry that has its name */
 };
 
 void kda_templates_init(struct kda_templates *store);
@@ -46,6 +48,9 @@ const struct kda_etl_template *kda_templates_find(const struct kda_templates *st
 const struct kda_etl_template *kda_templates_find_blob(const struct kda_templates *store,
                                                        const uint8_t *guid, const uint8_t *blob,
                                                        uint32_t size);
+
+/* Name of a provider as one of its descriptions has it, NULL if none does. */
+const char *kda_templates_provider(const struct kda_templates *store, const uint8_t *guid);
 
 /* Copies `t` with everything it points to; replaces one of a lower or the same origin. Errors:
  * KDA_NO_MEMORY, KDA_LIMIT. `kept` (nullable) is the template that the store now has. */

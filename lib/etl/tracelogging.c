@@ -1,7 +1,7 @@
 /*
  * tracelogging.c - the metadata that TraceLogging events carry about themselves.
  *
- * Source: TraceLoggingDynamic.h of microsoft/tracelogging; docs/events-decoding.md.
+ * Source: TraceLoggingDynamic.h of microsoft/tracelogging; docs/decoding.md.
  */
 #include "describe.h"
 

@@ -150,9 +150,11 @@ enum kda_status kda_etw_buffer_bytes(struct kda_etw_buffers *buffers,
         else
             *ret = (struct kda_buffer_content){b->bytes, buffer->used, b->holes, holes};
     }
-    if (status == KDA_LIMIT)
+    if (status == KDA_LIMIT) {
+        kda_buffers_tell_limit(b);
         return kda_fail(err, status, "buffers",
                         "reading was stopped: structures of this image lead round and round");
+    }
     if (status != KDA_OK)
         return kda_fail(err, KDA_NO_MEMORY, "buffers", "out of memory for a trace buffer");
     return KDA_OK;

@@ -140,6 +140,13 @@ struct kda_trace_buffer *kda_buffers_add(struct kda_etw_buffers *b, uint64_t va,
     return added;
 }
 
+void kda_buffers_tell_limit(struct kda_etw_buffers *b)
+{
+    kda_gaps_add(kda_kernel_gaps(b->kernel), "work", 0, KDA_LIMIT,
+                 "structures of this image lead round and round; reading was stopped, and what is "
+                 "shown is incomplete");
+}
+
 /* ---- the lists ---- */
 
 static uint64_t member(const struct kda_etw_buffers *b, enum kda_field_id field)
@@ -261,6 +268,8 @@ static void read_lists(struct kda_etw_buffers *b)
         read_single_buffers(b);
     if (!kda_buffers_stop(b))
         kda_buffers_of_consumers(b);
+    if (kda_kernel_exhausted(b->kernel))
+        kda_buffers_tell_limit(b);
 }
 
 enum kda_status kda_etw_buffers_read(struct kda_kernel *kernel,

@@ -40,6 +40,9 @@ static inline bool kda_buffers_stop(const struct kda_etw_buffers *b)
     return b->no_memory || kda_kernel_exhausted(b->kernel);
 }
 
+/* Says that the work allowed for the image is used up. */
+void kda_buffers_tell_limit(struct kda_etw_buffers *b);
+
 /* buffer_bytes.c: frees what kda_etw_buffer_bytes holds. */
 void kda_buffers_drop_bytes(struct kda_etw_buffers *b);
 

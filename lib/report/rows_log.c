@@ -134,15 +134,29 @@ static void add_member(struct kda_text *out, const struct kda_log_member *member
     kda_free(text);
 }
 
-/* Of an event that no kind has fields for: all that is known. */
-static void add_trace_event(struct kda_text *out, const struct kda_log_line *line)
+/* Of what a trace holds beyond the pieces above: an event that no kind has fields for, a loss. */
+static void add_trace(struct kda_text *out, const struct kda_log_line *line, bool loss)
 {
-    static const char *const keys[] = {"event_id", "fields", "why", "payload"};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const struct kda_log_member *member = kda_log_find(line, keys[i]);
-        if (!member || (i == 0 && kda_log_find(line, "event_name")))
+    static const struct {
+        const char *before, *key;
+        bool loss;
+    } rest[] = {
+        {" ", "event_id", false},
+        {" ", "fields", false},
+        {" - ", "why", false},
+        {" ", "payload", false},
+        {" events ", "lost_events", true},
+        {" buffers ", "lost_buffers", true},
+        {" bytes ", "lost_bytes", true},
+        {" at ", "offset", true},
+        {" of ", "file", true},
+        {" - ", "why", true},
+    };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
+        const struct kda_log_member *member = kda_log_find(line, rest[i].key);
+        if (!member || rest[i].loss != loss || (i == 0 && kda_log_find(line, "event_name")))
             continue;
-        kda_text_adds(out, i == 2 ? " - " : " ");
+        kda_text_adds(out, rest[i].before);
         add_member(out, member);
     }
 }
@@ -158,8 +172,9 @@ static void add_what(struct kda_text *out, const struct kda_log_line *line)
         kda_text_adds(out, pieces[i].before + (out->size == 0));
         add_member(out, member);
     }
-    if (line->kind == kda_log_kind_find("etw.event", 9))
-        add_trace_event(out, line);
+    bool loss = line->kind == kda_log_kind_find("sensor.loss", 11);
+    if (loss || line->kind == kda_log_kind_find("etw.event", 9))
+        add_trace(out, line, loss);
     const struct kda_log_member *remote = kda_log_find(line, "remote");
     if (remote && remote->type == 't')
         kda_text_adds(out, " REMOTE");

@@ -113,8 +113,16 @@ static void make_records(struct forge *f, struct forge_buffer *b, uint64_t start
         }
         b->time = start + 1000u * i;
         make_record(f, i, b->time, &r, payload);
+        struct blob told = {0};
+        if (b->story) {
+            r = (struct etl_record){.pointer_size = 8, .time = b->time};
+            story_record(i, &r, &told);
+            r.payload = told.data;
+            r.payload_size = told.size;
+        }
         size_t offset = out->size;
         note_event(b, &r, etl_put_record(out, &r), offset);
+        blob_free(&told);
     }
 }
 

@@ -51,6 +51,7 @@ void on_buffer(struct line *l)
     b->overfull = line_flag(l, "overfull");
     b->reset = line_flag(l, "reset");
     b->lost = line_flag(l, "lost");
+    b->story = line_flag(l, "story");
     b->space = line_flag(l, "space");
     b->user = pid_of(l, "user");
     b->undelivered = pid_of(l, "undelivered");

@@ -128,6 +128,7 @@ struct forge_buffer {
     bool reset;               /* CurrentOffset at the start again */
     bool space;               /* of a user's: in the space, not on the list */
     bool lost;                /* BufferFlag: events were lost */
+    bool story;               /* records with a meaning: story.c */
     uint64_t undelivered;     /* pid of a consumer that goes on here; 0 = none */
     uint64_t user;            /* pid of the process that holds it; 0 = the kernel */
     size_t copy_of;           /* index + 1; 0 = none */

@@ -204,6 +204,9 @@ void buffers_clock(struct forge *f, struct forge_session *s);
 void buffers_build(struct forge *f);
 void buffers_readable(struct forge *f);
 
+/* story.c: the n-th record of a short story, with its payload. */
+void story_record(size_t n, struct etl_record *r, struct blob *payload);
+
 /* silos.c, sessions.c, providers.c, security.c */
 void silos_build(struct forge *f);
 void sessions_build(struct forge *f);

@@ -406,6 +406,28 @@ class MemoryEvents(Scenario):
             self.assertEqual(direct, filed)
             self.assertTrue(direct)
 
+    def test_story(self):
+        """Kernel records in memory become the events that the sensor writes."""
+        image, _ = self.build("events")
+        result, events = self.events_of(image, "--session", "20")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual([e["kind"] for e in events],
+                         ["process.create", "image.load", "network.connect", "process.create"])
+        start, load, connect, child = events
+        self.assertEqual((start["pid"], start["parent_pid"], start["creator_pid"],
+                          start["command_line"], start["user_sid"]),
+                         (4242, 772, 772, "beacon.exe -k 7", "S-1-5-18"))
+        self.assertEqual((load["target_pid"], load["module"], load["base"]),
+                         (4242, "\\Device\\HarddiskVolume3\\Temp\\stage.dll", "0x7ff812340000"))
+        self.assertEqual((connect["pid"], connect["remote_ip"], connect["remote_port"],
+                          connect["local_ip"], connect["local_port"]),
+                         (4242, "203.0.113.9", 443, "192.0.2.7", 49152))
+        self.assertEqual((child["pid"], child["parent_pid"]), (4250, 4242))
+        self.assertEqual({e["source"] for e in events}, {"memory"})
+        _, only = self.events_of(image, "--kind", "network", "--pid", "4242")
+        self.assertEqual([e["kind"] for e in only if e["kind"] != "sensor.loss"],
+                         ["network.connect"])
+
     def test_usage(self):
         image, _ = self.build("events")
         target, _ = extract(image, 5, "host", False, "usage.etl")

@@ -259,6 +259,38 @@ static void test_damaged_compression(void **state)
     end(&m);
 }
 
+/* An image that has used up its work: what was read is there, and a gap says that more was not. */
+static void test_work_runs_out(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct kda_error err;
+    forge_it(&m, "");
+    size_t fewest = SIZE_MAX, most = 0;
+    for (uint64_t work = 1; work < 4000; work += 97) {
+        struct kda_etw_buffers *buffers = NULL;
+        struct kda_buffer_content content;
+        size_t count;
+        assert_int_equal(look(&m, &err), KDA_OK);
+        m.kernel->work = work;
+        assert_int_equal(kda_etw_buffers_read(m.kernel, m.session, &buffers, &err), KDA_OK);
+        const struct kda_trace_buffer *rows = kda_etw_buffers_list(buffers, &count);
+        assert_true(kda_kernel_exhausted(m.kernel) || count == forge_truth(m.forge)->buffer_count);
+        for (size_t i = 0; i < count; i++)
+            if (rows[i].readable) {
+                enum kda_status status = kda_etw_buffer_bytes(buffers, &rows[i], &content, &err);
+                assert_true(status == KDA_OK || status == KDA_LIMIT);
+            }
+        assert_int_equal(kda_kernel_exhausted(m.kernel), has_gap(&m, "reading was stopped"));
+        fewest = count < fewest ? count : fewest;
+        most = count > most ? count : most;
+        kda_etw_buffers_free(buffers);
+        look_away(&m);
+    }
+    assert_true(fewest == 0 && most == forge_truth(m.forge)->buffer_count);
+    end(&m);
+}
+
 static void test_clock(void **state)
 {
     (void)state;
@@ -554,9 +586,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_found),      cmocka_unit_test(test_chain_in_a_circle),
         cmocka_unit_test(test_wow64_consumer), cmocka_unit_test(test_damaged_compression),
-        cmocka_unit_test(test_clock),          cmocka_unit_test(test_written_file),
-        cmocka_unit_test(test_writer_refuses), cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_buffer_faults),  cmocka_unit_test(test_writer_faults),
+        cmocka_unit_test(test_work_runs_out),  cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_written_file),   cmocka_unit_test(test_writer_refuses),
+        cmocka_unit_test(test_long_names),     cmocka_unit_test(test_buffer_faults),
+        cmocka_unit_test(test_writer_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
