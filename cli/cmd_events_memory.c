@@ -31,17 +31,8 @@ struct memory_run {
 
 bool cli_is_trace_file(const char *path)
 {
-    uint8_t bytes[KDA_ETL_BUFFER_HEADER];
-    struct kda_etl_buffer header;
     size_t size = strlen(path);
-    if (size > 4 && cli_same_text(path + size - 4, ".etl"))
-        return true;
-    FILE *file = fopen(path, "rb");
-    bool whole = file && fread(bytes, sizeof(bytes), 1, file) == 1;
-    if (file)
-        (void)fclose(file);
-    return whole && kda_etl_buffer_parse(bytes, 0, &header) &&
-           header.type == KDA_ETL_BUFFER_HEADER_TYPE;
+    return (size > 4 && cli_same_text(path + size - 4, ".etl")) || kda_etl_is_trace(path);
 }
 
 static bool keep_bytes(void *context, const uint8_t *bytes, size_t size)

@@ -263,6 +263,12 @@ class Command(unittest.TestCase):
         with open(common.work("empty.etl"), "wb"):
             pass
         self.assertEqual(common.kda("events", common.work("empty.etl")).returncode, 3)
+        pipe = common.work("events.pipe")  # nobody writes into it: to wait would be for ever
+        if os.path.lexists(pipe):
+            os.unlink(pipe)
+        os.mkfifo(pipe)
+        self.assertIn("is a pipe", common.kda("events", pipe).stderr)
+        self.assertEqual(common.kda("compare", pipe, pipe).returncode, 3)
 
 
 if __name__ == "__main__":
