@@ -337,8 +337,8 @@ struct kda_etl_damage {
 
 struct kda_etl;
 
-/* Does the file begin with the header buffer of a trace? Not one that is damaged there, nor one that
- * cannot be opened. */
+/* Does the file begin with the header buffer of a trace? Not one that is damaged there, nor one
+ * that cannot be opened. */
 bool kda_etl_is_trace(const char *path);
 
 /* Opens a file and walks its buffer headers. What is damaged is skipped and listed; only a file
