@@ -245,6 +245,18 @@ class TestSmall(Pair):
         self.assertEqual(kda("compare", a, "/nonexistent").returncode, 3)
         self.assertIn("missing", kda("compare", a, b).stdout.lower())
 
+    def test_witnesses_are_not_overwritten(self):
+        a = write_log(common.work("compare-a.jsonl"), [self.line(0, 0), self.line(1, 1)])
+        b = write_log(common.work("compare-b.jsonl"), [self.line(0, 0), self.line(2, 1)])
+        for target in (a, b):
+            with open(target, "rb") as f:
+                before = f.read()
+            result = kda("compare", a, b, "-o", target)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("is a file that is read", result.stderr)
+            with open(target, "rb") as f:
+                self.assertEqual(f.read(), before)
+
     def test_damaged_trace(self):
         lines = [self.line(i, i) for i in range(30)]
         trace = common.work("compare-lost.etl")

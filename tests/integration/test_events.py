@@ -212,6 +212,9 @@ class Command(unittest.TestCase):
             self.assertEqual(own[5]["fields"]["System"], "Windows (64-bit)")
             self.assertEqual(own[5]["fields"]["Known"], "yes")
             self.assertEqual(own[5]["event_name"], "Where")
+        self.assertEqual(common.kda("events", hub, "--manifest", path, "-o", path).returncode, 2)
+        with open(path, encoding="utf-8") as f:
+            self.assertEqual(f.read(), MANIFEST)
         broken = common.work("broken.man")
         with open(broken, "w", encoding="utf-8") as f:
             f.write(MANIFEST.replace("</events></instr", "</instr"))
