@@ -230,6 +230,8 @@ static int decode(struct memory_run *run)
         code = fail(&err);
     else if (run->events.losses > 0)
         code = CLI_INCOMPLETE;
+    if (code == CLI_INTERNAL)
+        return code; /* half of the events is no answer: the output is thrown away */
     note_rest(run);
     return cli_finish(cli, code);
 }

@@ -132,7 +132,7 @@ struct kda_etw_clock {
     uint32_t cpu_mhz;       /* 0 = unknown */
     uint64_t qpc_frequency; /* of the performance counter; 0 = unknown */
 };
-/* Never fails: what cannot be read is unknown. */
+/* Never fails: what cannot be read is unknown, and a gap "clock". */
 void kda_etw_session_clock(struct kda_kernel *kernel, const struct kda_etw_session *session,
                            struct kda_etw_clock *ret);
 

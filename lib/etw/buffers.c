@@ -121,6 +121,10 @@ struct kda_trace_buffer *kda_buffers_add(struct kda_etw_buffers *b, uint64_t va,
     struct kda_error why;
     enum kda_status status =
         readable ? kda_read(b->kernel, va, bytes, sizeof(bytes), &why) : KDA_ABSENT;
+    if (status == KDA_NO_MEMORY) {
+        b->no_memory = true;
+        return NULL;
+    }
     if (status == KDA_UNMAPPED || (status == KDA_OK && !kda_buffers_header(bytes, &row))) {
         no_buffer(b, va, found_by);
         return NULL;
@@ -171,7 +175,9 @@ static uint64_t pointer_at(struct kda_etw_buffers *b, uint64_t va)
     enum kda_status status = kda_read(b->kernel, va, bytes, sizeof(bytes), &why);
     if (status == KDA_OK)
         return kda_le64(bytes);
-    if (!kda_kernel_exhausted(b->kernel))
+    if (status == KDA_NO_MEMORY)
+        b->no_memory = true;
+    else if (!kda_kernel_exhausted(b->kernel))
         kda_gaps_add(kda_kernel_gaps(b->kernel), "buffers", va, status, "session %u: %s",
                      b->session->id, why.text);
     return 0;

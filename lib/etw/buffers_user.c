@@ -41,11 +41,11 @@ uint64_t kda_buffers_root(const struct kda_etw_buffers *b, const struct kda_etw_
 static bool read_user(struct user_walk *w, uint64_t va, void *bytes, size_t size)
 {
     enum kda_status status = kda_read_in(w->b->kernel, w->root, va, bytes, size, NULL);
-    if (status == KDA_ABSENT || status == KDA_PAGED_OUT) {
-        if (w->missing_count++ == 0) {
-            w->missing_va = va;
-            w->missing = status;
-        }
+    if (status == KDA_NO_MEMORY)
+        w->b->no_memory = true;
+    if (status != KDA_OK && status != KDA_UNMAPPED && w->missing_count++ == 0) {
+        w->missing_va = va;
+        w->missing = status;
     }
     return status == KDA_OK;
 }
@@ -134,23 +134,23 @@ static void scan_space(struct user_walk *w, uint64_t space, uint64_t size)
     }
 }
 
-static uint64_t consumer_field(const struct user_walk *w, enum kda_field_id field)
+/* An integer member, or the pointer `from` bytes from it; 0 = none, or not readable (a gap). */
+static uint64_t consumer_number(const struct user_walk *w, enum kda_field_id field, int64_t from,
+                                size_t size)
 {
-    uint64_t value;
-    return kda_has_field(w->b->kernel, field) &&
-                   kda_read_field(w->b->kernel, w->consumer->va, field, &value, NULL) == KDA_OK
-               ? value
-               : 0;
-}
-
-static uint64_t consumer_pointer(const struct user_walk *w, enum kda_field_id field, int64_t from)
-{
-    uint8_t bytes[8];
+    uint8_t bytes[8] = {0};
+    struct kda_error why;
     uint32_t at = kda_field_offset(w->b->kernel, field);
-    if (at == KDA_NONE || kda_read(w->b->kernel, w->consumer->va + at + (uint64_t)from, bytes,
-                                   sizeof(bytes), NULL) != KDA_OK)
+    if (at == KDA_NONE)
         return 0;
-    return kda_le64(bytes);
+    uint64_t va = w->consumer->va + at + (uint64_t)from;
+    enum kda_status status = kda_read(w->b->kernel, va, bytes, size, &why);
+    if (status == KDA_OK)
+        return kda_le64(bytes);
+    if (!kda_kernel_exhausted(w->b->kernel))
+        kda_gaps_add(kda_kernel_gaps(w->b->kernel), "consumer_buffers", va, status, "%s: %s",
+                     kda_field_name(field), why.text);
+    return 0;
 }
 
 static bool is_user_va(uint64_t va)
@@ -163,7 +163,7 @@ static bool is_user_va(uint64_t va)
 static void mark_undelivered(struct user_walk *w)
 {
     uint64_t to =
-        consumer_pointer(w, KDA_F_ETW_REALTIME_CONSUMER_ProcessObject, UNDELIVERED_FROM_PROCESS);
+        consumer_number(w, KDA_F_ETW_REALTIME_CONSUMER_ProcessObject, UNDELIVERED_FROM_PROCESS, 8);
     const uint32_t ways[3] = {0, w->link_at,
                               kda_field_offset(w->b->kernel, KDA_F_WMI_BUFFER_HEADER_GlobalEntry)};
     uint64_t index;
@@ -192,10 +192,10 @@ static void read_consumer(struct kda_etw_buffers *b, const struct kda_etw_consum
         w.link_size = 4;
     kda_map_init(&w.by_va);
     uint64_t head =
-        consumer_pointer(&w, KDA_F_ETW_REALTIME_CONSUMER_UserBufferCount, LIST_HEAD_FROM_COUNT);
-    uint64_t space = consumer_pointer(&w, KDA_F_ETW_REALTIME_CONSUMER_ReservedBufferSpaceSize,
-                                      -(int64_t)SPACE_BEFORE_SPACE_SIZE);
-    uint64_t size = consumer_field(&w, KDA_F_ETW_REALTIME_CONSUMER_ReservedBufferSpaceSize);
+        consumer_number(&w, KDA_F_ETW_REALTIME_CONSUMER_UserBufferCount, LIST_HEAD_FROM_COUNT, 8);
+    uint64_t space = consumer_number(&w, KDA_F_ETW_REALTIME_CONSUMER_ReservedBufferSpaceSize,
+                                     -(int64_t)SPACE_BEFORE_SPACE_SIZE, 8);
+    uint64_t size = consumer_number(&w, KDA_F_ETW_REALTIME_CONSUMER_ReservedBufferSpaceSize, 0, 4);
     if (is_user_va(head))
         walk_user_list(&w, head);
     if (is_user_va(space) && (space & KDA_PAGE_MASK) == 0 && !kda_buffers_stop(b))

@@ -20,11 +20,24 @@
 #define MHZ_MIN 100u
 #define MHZ_MAX 20000u
 
+/* 0 = none, or not readable, which is a gap. An address that nothing maps is no page of this
+ * kernel. */
+static uint64_t number(struct kda_kernel *kernel, uint64_t va, size_t size)
+{
+    uint8_t bytes[8] = {0};
+    struct kda_error why;
+    enum kda_status status = va != 0 ? kda_read(kernel, va, bytes, size, &why) : KDA_UNMAPPED;
+    if (status == KDA_OK)
+        return kda_le64(bytes);
+    if (status != KDA_UNMAPPED && !kda_kernel_exhausted(kernel))
+        kda_gaps_add(kda_kernel_gaps(kernel), "clock", va, status, "clock of the session: %s",
+                     why.text);
+    return 0;
+}
+
 static uint64_t qword(struct kda_kernel *kernel, uint64_t va)
 {
-    uint8_t bytes[8];
-    return va != 0 && kda_read(kernel, va, bytes, sizeof(bytes), NULL) == KDA_OK ? kda_le64(bytes)
-                                                                                 : 0;
+    return number(kernel, va, 8);
 }
 
 static uint64_t qpc_frequency(struct kda_kernel *kernel)
@@ -40,12 +53,10 @@ static uint32_t cpu_mhz(struct kda_kernel *kernel)
 {
     uint64_t prcb = qword(kernel, kda_symbol_va(kernel, KDA_SYM_KiProcessorBlock));
     bool newer = kda_has_field(kernel, KDA_F_ETW_SILODRIVERSTATE_EtwpLoggerContext);
-    uint8_t bytes[4];
-    if (!kda_is_kernel_va(kernel, prcb) ||
-        kda_read(kernel, prcb + (newer ? MHZ_NEW : MHZ_OLD), bytes, sizeof(bytes), NULL) != KDA_OK)
+    if (!kda_is_kernel_va(kernel, prcb))
         return 0;
-    uint32_t mhz = kda_le32(bytes);
-    return mhz >= MHZ_MIN && mhz <= MHZ_MAX ? mhz : 0;
+    uint64_t mhz = number(kernel, prcb + (newer ? MHZ_NEW : MHZ_OLD), 4);
+    return mhz >= MHZ_MIN && mhz <= MHZ_MAX ? (uint32_t)mhz : 0;
 }
 
 void kda_etw_session_clock(struct kda_kernel *kernel, const struct kda_etw_session *session,

@@ -437,6 +437,14 @@ class MemoryEvents(Scenario):
                      ["buffers", image, "5", "-f", "csv", "-o", work("none.etl")]):
             self.assertEqual(kda(*args).returncode, 2, args)
         self.assertFalse(os.path.exists(work("none.etl")))
+        for args, words in ((["buffers", image, "3", "--session", "5"], "named twice"),
+                            (["buffers", image, "-o", work("none.etl")], "name it behind the image"),
+                            (["buffers", image, "3", "-o", work("none.etl")], "choose with --silo"),
+                            (["events", target, "--free"], "is a trace file")):
+            self.assertIn(words, kda(*args).stderr)
+        _, result = extract(image, 3, "host", False, "usage3.etl")
+        self.assertIn("50 events of 5 buffers written", result.stderr)
+        self.assertIn("2 more buffers hold events that were delivered before", result.stderr)
         plain = work("usage.bin")  # a trace file is known by its first bytes too
         with open(target, "rb") as f, open(plain, "wb") as out:
             out.write(f.read())

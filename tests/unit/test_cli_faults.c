@@ -70,6 +70,8 @@ static void make_image(void)
         "process 1264 ppid=4 name=svchost.exe path=\\Device\\x\\svchost.exe handles=6\n"
         "session 3 name=Eventlog-Security mode=0x19800180\n"
         "consumer session=3 pid=1264\n"
+        "buffer session=3 state=logging events=4\nbuffer session=3 state=free events=2\n"
+        "buffer session=3 state=flush user=1264 events=3\n"
         "provider {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} enable=3,level=5,any=0x50\n"
         "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} kernel driver=nt\n";
     struct forge *forge = NULL;
@@ -112,7 +114,8 @@ static void test_every_failure(void **state)
     static const char *const lines[] = {
         "map " IMAGE " -v",          "map " IMAGE " --grep svchost",  "sessions " IMAGE " -f json",
         "sessions " IMAGE,           "consumers " IMAGE " -f jsonl",  "providers " IMAGE " -f csv",
-        "providers " IMAGE " --all", "processes " IMAGE " --limit 1",
+        "providers " IMAGE " --all", "processes " IMAGE " --limit 1", "buffers " IMAGE " -f csv",
+        "events " IMAGE " --free",
     };
     static char whole[TEXT_MAX];
     make_image();
