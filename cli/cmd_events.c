@@ -206,16 +206,13 @@ static int run_events(struct events_run *run)
     if (status == KDA_OK)
         status = put_all(run, &err);
     cli_phase(cli, "events_us");
-    if (status == KDA_CANCELLED)
-        code = CLI_INTERNAL;
-    else if (status != KDA_OK)
-        code = fail(&err);
-    else if (run->events.losses > 0)
-        code = CLI_INCOMPLETE;
-    if (run->events.losses > 0)
-        cli_note(cli, "incomplete: %llu sensor.loss line%s", (unsigned long long)run->events.losses,
-                 run->events.losses == 1 ? " tells what is missing" : "s tell what is missing");
-    return cli_finish(cli, code);
+    if (status != KDA_OK) /* an output file stays as it was */
+        return status == KDA_CANCELLED ? CLI_INTERNAL : fail(&err);
+    if (run->events.losses == 0)
+        return cli_finish(cli, CLI_DONE);
+    cli_note(cli, "incomplete: %llu sensor.loss line%s", (unsigned long long)run->events.losses,
+             run->events.losses == 1 ? " tells what is missing" : "s tell what is missing");
+    return cli_finish(cli, CLI_INCOMPLETE);
 }
 
 /* Options that say something about a memory image only; NULL = none was given. */

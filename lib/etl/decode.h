@@ -55,6 +55,7 @@ struct kda_etl_decoder {
     uint64_t values[KDA_TEMPLATE_MAX_FIELDS];
     struct kda_place places[KDA_TEMPLATE_MAX_FIELDS];
     struct kda_etl_field builtin_fields[256];
+    struct kda_etl_template builtin; /* the last one, over builtin_fields */
     struct kda_draft draft;
     char text[8 * 1024];
     uint64_t event[KDA_EVENT_MAX_BYTES / 8];

@@ -161,20 +161,22 @@ static size_t cache_slot(const uint8_t *guid, uint16_t id, uint8_t version, bool
     return (size_t)(h >> 40) & (KDA_DECODE_CACHE - 1);
 }
 
+/* Without room to keep it, the template is made anew for each of its events. */
 static const struct kda_etl_template *from_builtin(struct kda_etl_decoder *d,
                                                    const struct kda_etl_record *record,
-                                                   const struct kda_builtin_provider *provider)
+                                                   const struct kda_builtin_provider *provider,
+                                                   bool *keeps)
 {
     const struct kda_builtin_event *event =
         kda_builtin_event(provider, record->id, (uint8_t)record->version);
-    struct kda_etl_template t;
     const struct kda_etl_template *kept = NULL;
     if (!event)
         return NULL;
-    kda_builtin_template(provider, event, d->builtin_fields, &t);
+    kda_builtin_template(provider, event, d->builtin_fields, &d->builtin);
     struct kda_template_key key = {.id = record->id, .version = (uint8_t)record->version};
     memcpy(key.guid, record->guid, 16);
-    return kda_templates_add(&d->store, &key, &t, &kept, NULL) == KDA_OK ? kept : NULL;
+    *keeps = kda_templates_add(&d->store, &key, &d->builtin, &kept, NULL) == KDA_OK;
+    return *keeps ? kept : &d->builtin;
 }
 
 /* A description of a lower version: versions only grow. */
@@ -212,7 +214,7 @@ static const struct kda_decode_cached *lookup(const struct kda_decoding *x)
     if (!c->t)
         c->t = of_lower_version(d, record, id, classic);
     if (!c->t && provider)
-        c->t = from_builtin(d, record, provider);
+        c->t = from_builtin(d, record, provider, &c->used);
     c->provider_name = provider ? kda_builtin_text + provider->name : NULL;
     if (!c->provider_name)
         c->provider_name = kda_templates_provider(&d->store, record->guid);

@@ -387,9 +387,11 @@ static uint16_t direct_members(const struct data *datas, uint32_t count)
 static bool join_layout(const struct joiner *j, const struct layout *layout,
                         struct kda_etl_template *t)
 {
-    const struct data *datas = &j->m->datas.items[layout->first];
+    if (layout->count == 0)
+        return true;
     if (layout->count > KDA_TEMPLATE_MAX_FIELDS)
         return false;
+    const struct data *datas = &j->m->datas.items[layout->first];
     for (uint32_t i = 0; i < layout->count; i++) {
         if (!join_field(j, &datas[i], i))
             return false;

@@ -71,7 +71,7 @@ static const struct {
 /* A word of `size` characters is this one? */
 static bool is(const char *word, size_t size, const char *name)
 {
-    return strlen(name) == size && memcmp(word, name, size) == 0;
+    return size > 0 && name[0] == word[0] && strlen(name) == size && memcmp(word, name, size) == 0;
 }
 
 static bool take_type(const char *text, size_t size, const struct kda_etl_field *before,

@@ -13,6 +13,19 @@ static bool fail(struct kda_payload *p, const struct kda_etl_field *f, const cha
     return false;
 }
 
+/* Fields and items are bounded by the payload, but for those that take no bytes of it: arrays of
+ * nothing in arrays of nothing would never end. */
+#define STEPS_PER_BYTE 8u
+#define FREE_STEPS 64u
+
+static bool step(struct kda_payload *p, const struct kda_etl_field *f)
+{
+    if (p->steps == 0)
+        return fail(p, f, "has more items than the payload can hold");
+    p->steps--;
+    return true;
+}
+
 static uint32_t left(const struct kda_payload *p)
 {
     return p->size - p->pos;
@@ -309,13 +322,11 @@ static bool items(struct kda_payload *p, unsigned index, uint64_t count)
     const struct kda_etl_field *f = &p->t->fields[index];
     bool to_end = count == UINT64_MAX;
     for (uint64_t i = 0; i < count && !(to_end && left(p) == 0); i++) {
-        uint32_t before = p->pos;
+        if (!step(p, f))
+            return false;
         bool fits = f->in == KDA_IN_STRUCT ? structure(p, f, NULL) : item(p, index, NULL);
         if (!fits)
             return false;
-        /* Items of no bytes: the payload does not bound their count. */
-        if (p->pos == before && (to_end || count > p->size))
-            return fail(p, f, "has a count that cannot be");
     }
     return true;
 }
@@ -358,6 +369,8 @@ static bool group(struct kda_payload *p, unsigned first, unsigned members)
         bool fits = true;
         if (f->flags & KDA_FIELD_OPTIONAL && left(p) == 0)
             return true;
+        if (!step(p, f))
+            return false;
         if (f->flags & KDA_FIELD_IS_ARRAY)
             fits = array(p, at);
         else if (f->in == KDA_IN_STRUCT)
@@ -374,6 +387,7 @@ static bool group(struct kda_payload *p, unsigned first, unsigned members)
 bool kda_payload_walk(struct kda_payload *p)
 {
     p->pos = 0;
+    p->steps = p->t->count + STEPS_PER_BYTE * p->size + FREE_STEPS;
     p->problem = NULL;
     p->problem_field = NULL;
     if (p->t->has_refs)

@@ -26,7 +26,8 @@ struct kda_payload {
     uint64_t *values;              /* KDA_TEMPLATE_MAX_FIELDS: integers read so far, by field */
     struct kda_place *places;      /* nullable: the same for places, first level only */
     /* Results. */
-    uint32_t pos; /* bytes read */
+    uint32_t pos;   /* bytes read */
+    uint32_t steps; /* fields and items that may still be visited */
     const char *problem;
     const struct kda_etl_field *problem_field;
 };

@@ -81,7 +81,7 @@ COMPUTED_IN = {
     "Windows Kernel/UdpIp/Recv.context", "Windows Kernel/UdpIp/Recv.dsize",
     "Windows Kernel/UdpIp/Send.context", "Windows Kernel/UdpIp/Send.dsize",
 }
-# No description of this event is public, as far as is known: its payload stays hex.
+# No description of this event was at hand: its payload stays hex.
 NOT_DESCRIBED = {"Microsoft-Windows-DotNETRuntimePrivate/GC/PerHeapHistory"}
 # TraceEvent splits these numbers and gives the parts names of its own.
 DIFFERENT = {

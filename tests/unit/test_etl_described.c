@@ -223,6 +223,30 @@ static void test_event_info_hostile(void **state)
     rig_close(&rig);
 }
 
+/* Arrays of structures without bytes in each other: no payload bounds how often they are gone
+ * through. */
+static void test_arrays_of_nothing(void **state)
+{
+    struct property properties[8];
+    (void)state;
+    struct decode_rig rig;
+    struct blob info = {0}, payload = {0};
+    rig_open(&rig, NULL);
+    for (unsigned i = 0; i < 7; i++)
+        properties[i] = (struct property){1 | 0x20, "S", (uint16_t)(i + 1), 1, NULL, 60000, 0};
+    properties[7] = (struct property){0, "N", 0, 0, NULL, 1, 0};
+    put_info(&info, 9, 0, properties, 8, 1);
+    struct etl_record record = metadata(32, &info);
+    rig_learn(&rig, &record);
+    blob_pad(&payload, 1000);
+    record = event(9, 0, &payload);
+    assert_non_null(strstr(rig_line(&rig, &record),
+                           "has more items than the payload can hold (described by the file)"));
+    blob_free(&info);
+    blob_free(&payload);
+    rig_close(&rig);
+}
+
 /* ---- manifests of EventSources ---- */
 
 static const char xml[] =
@@ -305,6 +329,41 @@ static void test_eventsource(void **state)
     rig_close(&rig);
     blob_free(&piece);
     blob_free(&payload);
+}
+
+/* ---- manifests of the user ---- */
+
+static const char *write_manifest(void)
+{
+    static const char path[] = KDA_BUILD_DIR "/test-etl-described.man";
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(xml, 1, sizeof(xml) - 1, file), sizeof(xml) - 1);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+/* What the user gives is better than what the trace says. */
+static void test_manifest_file(void **state)
+{
+    static const struct property other[] = {{0, "Other", 8, 0, NULL, 1, 4}};
+    (void)state;
+    struct decode_rig rig;
+    struct blob payload = {0}, info = {0};
+    struct kda_error err;
+    rig_open(&rig, NULL);
+    assert_int_equal(kda_etl_decoder_add_manifest(rig.decoder, write_manifest(), &err), KDA_OK);
+    put_info(&info, 3, 0, other, 1, 1);
+    struct etl_record record = metadata(32, &info);
+    rig_learn(&rig, &record);
+    put_work(&payload);
+    record = event(3, 0, &payload);
+    assert_fields(&rig, &record, WORK);
+    assert_int_equal(kda_etl_decoder_add_manifest(rig.decoder, KDA_BUILD_DIR "/no-such.man", &err),
+                     KDA_IO);
+    blob_free(&payload);
+    blob_free(&info);
+    rig_close(&rig);
 }
 
 /* ---- the built-in table ---- */
@@ -447,9 +506,37 @@ static void test_faults(void **state)
     assert_true(failed > 20);
 }
 
+static void test_manifest_faults(void **state)
+{
+    (void)state;
+    const char *path = write_manifest();
+    bool fired = true;
+    unsigned failed = 0;
+    for (uint64_t n = 1; fired; n++) {
+        struct decode_rig rig;
+        struct kda_error err = {.text = ""};
+        rig_open(&rig, NULL);
+        kda_fault_arm(n);
+        enum kda_status status = kda_etl_decoder_add_manifest(rig.decoder, path, &err);
+        fired = kda_fault_fired();
+        kda_fault_arm(0);
+        assert_true(status == KDA_OK || strlen(err.text) > 0);
+        assert_true(fired || status == KDA_OK);
+        failed += status != KDA_OK;
+        rig_close(&rig);
+    }
+    assert_true(failed > 20);
+}
+
 #else
 
 static void test_faults(void **state)
+{
+    (void)state;
+    skip();
+}
+
+static void test_manifest_faults(void **state)
 {
     (void)state;
     skip();
@@ -460,9 +547,15 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_event_info),  cmocka_unit_test(test_event_info_hostile),
-        cmocka_unit_test(test_eventsource), cmocka_unit_test(test_builtin),
-        cmocka_unit_test(test_filters),     cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_event_info),
+        cmocka_unit_test(test_event_info_hostile),
+        cmocka_unit_test(test_arrays_of_nothing),
+        cmocka_unit_test(test_eventsource),
+        cmocka_unit_test(test_builtin),
+        cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_manifest_file),
+        cmocka_unit_test(test_manifest_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
