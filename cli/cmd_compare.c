@@ -11,12 +11,12 @@ struct witness_source {
     const char *name;
     /* KDA_NOT_MINE: another kind of file. */
     enum kda_status (*read)(struct cli *cli, struct kda_compare *compare, unsigned witness,
-                            const char *path, struct kda_error *err);
+                            const char *path, uint64_t *unread, struct kda_error *err);
     bool tells; /* KDA_BAD_DATA: the reason was printed already */
 };
 
 static enum kda_status read_log(struct cli *cli, struct kda_compare *compare, unsigned witness,
-                                const char *path, struct kda_error *err)
+                                const char *path, uint64_t *unread, struct kda_error *err)
 {
     static struct kda_log_line line; /* large; one comparison at a time */
     struct kda_log *log;
@@ -27,6 +27,8 @@ static enum kda_status read_log(struct cli *cli, struct kda_compare *compare, un
     uint64_t total = kda_log_file_size(log, 0);
     do {
         status = kda_log_next(log, &line, err);
+        if (status == KDA_OK && line.what == KDA_LOG_BAD)
+            ++*unread;
         if (status == KDA_OK && line.what == KDA_LOG_LINE)
             status = kda_compare_add(compare, witness, &line, err);
         if (status == KDA_OK && (++done & 0xfff) == 0 &&
@@ -54,8 +56,9 @@ static bool take_event(void *context, const struct kda_log_line *line)
 }
 
 static enum kda_status read_trace(struct cli *cli, struct kda_compare *compare, unsigned witness,
-                                  const char *path, struct kda_error *err)
+                                  const char *path, uint64_t *unread, struct kda_error *err)
 {
+    (void)unread; /* what is damaged is declared as lost */
     struct trace_witness taker = {.compare = compare, .witness = witness, .status = KDA_OK};
     char *words[] = {(char *)path, NULL};
     struct cli other = {
@@ -87,17 +90,22 @@ static const struct witness_source sources[] = {
 };
 
 static int read_witness(struct cli *cli, struct kda_compare *compare, unsigned witness,
-                        const char **source)
+                        const char **source, bool *whole)
 {
     struct kda_error err;
+    uint64_t unread = 0;
     const char *path = cli->options.positional[witness];
     enum kda_status status = KDA_NOT_MINE;
     bool told = false;
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]) && status == KDA_NOT_MINE; i++) {
         *source = sources[i].name;
-        status = sources[i].read(cli, compare, witness, path, &err);
+        status = sources[i].read(cli, compare, witness, path, &unread, &err);
         told = sources[i].tells && status == KDA_BAD_DATA;
     }
+    if (status == KDA_OK && unread > 0)
+        cli_note(cli, "incomplete: %llu line%s of \"%s\" cannot be read (kda verify lists them)",
+                 (unsigned long long)unread, unread == 1 ? "" : "s", path);
+    *whole = *whole && unread == 0;
     if (status == KDA_OK)
         return CLI_DONE;
     if (!told)
@@ -106,7 +114,22 @@ static int read_witness(struct cli *cli, struct kda_compare *compare, unsigned w
                                                                                      : CLI_INPUT;
 }
 
-static int report(struct cli *cli, const struct kda_compare *compare, const char *const names[2])
+/* Two witnesses that agree on nothing at all are not in agreement. */
+static bool saw_something(struct cli *cli, const struct kda_compare *compare)
+{
+    bool both = true;
+    for (unsigned i = 0; i < 2; i++) {
+        if (kda_compare_witness(compare, i)->events > 0)
+            continue;
+        cli_note(cli, "incomplete: \"%s\" has no event that can be compared",
+                 cli->options.positional[i]);
+        both = false;
+    }
+    return both;
+}
+
+static int report(struct cli *cli, const struct kda_compare *compare, const char *const names[2],
+                  bool whole)
 {
     size_t count;
     const struct kda_compare_group *groups = kda_compare_groups(compare, &count);
@@ -122,12 +145,16 @@ static int report(struct cli *cli, const struct kda_compare *compare, const char
     for (size_t i = 0; each && i < count; i++)
         for (uint64_t n = 0; n < groups[i].count; n++)
             kda_report_unmatched(cli->report, groups[i].events[n]);
-    return cli_finish(cli, cli->options.exit_code && count ? CLI_FINDINGS : CLI_DONE);
+    whole = saw_something(cli, compare) && whole;
+    if (cli->options.exit_code && count)
+        return cli_finish(cli, CLI_FINDINGS);
+    return cli_finish(cli, whole ? CLI_DONE : CLI_INCOMPLETE);
 }
 
 int cli_run_compare(struct cli *cli)
 {
     const char *names[2] = {NULL, NULL};
+    bool whole = true;
     struct kda_compare *compare;
     struct kda_error err;
     if (cli->options.tolerance > 86400000) {
@@ -142,14 +169,14 @@ int cli_run_compare(struct cli *cli)
     int code = CLI_DONE;
     cli_progress_begin(cli, "comparing");
     for (unsigned i = 0; i < 2 && code == CLI_DONE; i++)
-        code = read_witness(cli, compare, i, &names[i]);
+        code = read_witness(cli, compare, i, &names[i], &whole);
     if (code == CLI_DONE && kda_compare_run(compare, &err) != KDA_OK) {
         cli_error_of(&err);
         code = CLI_INTERNAL;
     }
     cli_progress_end(cli);
     if (code == CLI_DONE)
-        code = report(cli, compare, names);
+        code = report(cli, compare, names, whole);
     kda_compare_destroy(compare);
     return code;
 }

@@ -32,7 +32,7 @@ struct memory_run {
 bool cli_is_trace_file(const char *path)
 {
     size_t size = strlen(path);
-    return (size > 4 && cli_same_text(path + size - 4, ".etl")) || kda_etl_probe(path);
+    return (size > 4 && cli_same_text(path + size - 4, ".etl")) || kda_etl_is_trace(path);
 }
 
 static bool keep_bytes(void *context, const uint8_t *bytes, size_t size)

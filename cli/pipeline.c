@@ -228,9 +228,13 @@ static const char *overwritten_input(const struct cli *cli)
         return "one of the two that are compared";
     if (o->expect && term_same_file(o->output, o->expect))
         return "the list of expected sessions";
-    for (size_t i = 0; cli->command->max_positionals == CLI_MANY && i < o->positional_count; i++)
+    /* With an image the other words are names; without one (files, two witnesses) all are read. */
+    bool files = cli->command->max_positionals == CLI_MANY || !cli->image;
+    for (size_t i = 0; files && i < o->positional_count; i++)
         if (term_same_file(o->output, o->words[i]))
             return "a file that is read";
+    if (o->manifest && term_same_file(o->output, o->manifest))
+        return "the manifest";
     if (!cli->image)
         return NULL;
     const char *companion = kda_image_info(cli->image)->companion;

@@ -23,6 +23,7 @@ extern "C" {
 
 #define KDA_COMPARE_MAX_EVENTS 16777216u /* of one witness */
 #define KDA_COMPARE_MAX_WINDOWS 65536u   /* losses and filters of one witness */
+#define KDA_COMPARE_MAX_LOOKS 1024u      /* at free events alike but for their paths, per event */
 #define KDA_COMPARE_TOLERANCE_100NS 10000000u
 
 struct kda_compare;

@@ -337,8 +337,10 @@ struct kda_etl_damage {
 
 struct kda_etl;
 
-/* Does the file begin with the header buffer of a trace? False too for what cannot be read. */
-bool kda_etl_probe(const char *path);
+/* Does the file begin with the header buffer of a trace? Not one that is damaged there, nor one
+ * that cannot be opened. */
+bool kda_etl_is_trace(const char *path);
+
 /* Opens a file and walks its buffer headers. What is damaged is skipped and listed; only a file
  * without any trace buffer is refused. Errors: KDA_BAD_DATA (no trace buffer), KDA_IO,
  * KDA_NO_MEMORY, KDA_LIMIT. */

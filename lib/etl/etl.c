@@ -61,16 +61,16 @@ static enum kda_status open_file(struct kda_file *file, struct kda_etl **ret, st
     return KDA_OK;
 }
 
-bool kda_etl_probe(const char *path)
+bool kda_etl_is_trace(const char *path)
 {
     uint8_t bytes[KDA_ETL_BUFFER_HEADER];
     struct kda_etl_buffer header;
     struct kda_file *file;
     if (kda_file_open(path, &file, NULL) != KDA_OK)
         return false;
-    enum kda_status status = kda_file_read_at(file, 0, bytes, sizeof(bytes), NULL);
+    bool whole = kda_file_read_at(file, 0, bytes, sizeof(bytes), NULL) == KDA_OK;
     kda_file_close(file);
-    return status == KDA_OK && kda_etl_buffer_parse(bytes, 0, &header) &&
+    return whole && kda_etl_buffer_parse(bytes, 0, &header) &&
            header.type == KDA_ETL_BUFFER_HEADER_TYPE;
 }
 

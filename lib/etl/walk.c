@@ -170,6 +170,15 @@ static void note_cut(struct walk *walk, const struct kda_etl_buffer *b, uint64_t
                 : "the file ends within the unused part of this buffer");
 }
 
+/* The two are equal in data buffers; in header buffers SavedOffset may be smaller. */
+static bool contradicts(const struct kda_etl_buffer *b, bool first)
+{
+    if (compressed(b) || b->saved_offset == 0)
+        return false;
+    return first ? b->filled < b->saved_offset || b->filled > b->size
+                 : b->filled != b->saved_offset;
+}
+
 static enum kda_status take_buffer(struct walk *walk, const struct kda_etl_buffer *b,
                                    struct kda_error *err)
 {
@@ -191,10 +200,14 @@ static enum kda_status take_buffer(struct walk *walk, const struct kda_etl_buffe
     if (size != b->size)
         damage(walk, KDA_ETL_DAMAGE_BUFFER, false, size < left ? size : left,
                "BufferSize cannot be: the next buffer stands elsewhere");
-    else if (!compressed(b) && walk->off != 0 && b->saved_offset != 0 &&
-             b->saved_offset != b->filled)
+    else if (contradicts(b, walk->off == 0))
         damage(walk, KDA_ETL_DAMAGE_BUFFER, false, size < left ? size : left,
                "the header contradicts itself about the used part");
+    /* There SavedOffset is too small where Offset is right: if that is damaged, nothing says it. */
+    if (walk->off == 0 && contradicts(b, true)) {
+        entry.used = size;
+        entry.what &= (uint8_t)~ENTRY_EXACT;
+    }
     if (!compressed(b) && entry.used > size)
         entry.used = size;
     if (size > left)

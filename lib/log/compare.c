@@ -71,7 +71,7 @@ static void add_window(void *context, unsigned kind, uint64_t count)
     }
     side->windows = items;
     side->windows[side->window_count++] =
-        (struct kda_window){losses->from, losses->to, kind, count, losses->reason, 0, 0};
+        (struct kda_window){losses->from, losses->to, kind, count, losses->reason, 0};
 }
 
 static uint64_t member_time(const struct kda_log_line *line, const char *key, uint64_t otherwise)
@@ -260,20 +260,44 @@ static size_t run_end(const struct kda_side *side, size_t from)
     return to;
 }
 
+/* The first event from `from` on that is still free; `count`: none. What is stepped over once is
+ * stepped over in one go the next time. */
+static size_t next_free(struct kda_observed **b, size_t count, size_t from)
+{
+    size_t at = from;
+    while (at < count && b[at]->matched)
+        at += b[at]->next;
+    while (from < at) {
+        size_t step = b[from]->next;
+        b[from]->next = at - from;
+        from += step;
+    }
+    return at;
+}
+
 /* Both runs are in time order: each event takes the earliest that is still free and agrees. What
- * lies before the tolerance is never looked at again, so that this is linear for real input. */
+ * lies before the tolerance is never looked at again and what is taken is stepped over, so that
+ * this is linear but for events that differ in their paths alone; of those the looks are limited.
+ */
 static void match_within(uint64_t tolerance, struct kda_observed **a, size_t a_count,
                          struct kda_observed **b, size_t b_count)
 {
     size_t first = 0;
     for (size_t i = 0; i < a_count; i++) {
         uint64_t time = a[i]->event.time;
+        if (a[i]->matched)
+            continue;
         while (first < b_count && b[first]->event.time + tolerance < time)
             first++;
-        for (size_t j = first;
-             !a[i]->matched && j < b_count && b[j]->event.time <= time + tolerance; j++)
-            if (!b[j]->matched && kda_compare_same(a[i], b[j]))
+        unsigned looks = 0;
+        for (size_t j = next_free(b, b_count, first);
+             !a[i]->matched && j < b_count && b[j]->event.time <= time + tolerance &&
+             looks++ < KDA_COMPARE_MAX_LOOKS;
+             j = next_free(b, b_count, j + 1))
+            if (kda_compare_same(a[i], b[j])) {
                 a[i]->matched = b[j]->matched = true;
+                b[j]->next = 1;
+            }
     }
 }
 
@@ -310,45 +334,79 @@ static void match(struct kda_compare *compare)
 
 /* ---- what the other could not have seen ---- */
 
+/* Order of the windows: by kind, reason and whether they count, then by time. */
+static int compare_class(const struct kda_window *x, const struct kda_window *y)
+{
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    if (x->reason != y->reason)
+        return x->reason < y->reason ? -1 : 1;
+    return (x->count != 0) - (y->count != 0);
+}
+
 static int by_start(const void *a, const void *b)
 {
     const struct kda_window *x = a, *y = b;
-    return x->from < y->from ? -1 : x->from > y->from;
+    int order = compare_class(x, y);
+    return order ? order : x->from < y->from ? -1 : x->from > y->from;
 }
 
+/* Declarations that overlap become one with the sum of their counts: which of them a missing event
+ * belongs to nobody can say. */
 static void order_windows(struct kda_side *side)
 {
-    uint64_t reach = 0;
+    size_t kept = 0;
     if (side->window_count > 1)
         qsort(side->windows, side->window_count, sizeof(*side->windows), by_start);
-    for (size_t i = 0; i < side->window_count; i++) {
-        reach = side->windows[i].to > reach ? side->windows[i].to : reach;
-        side->windows[i].reach = reach;
+    for (size_t i = 1; i < side->window_count; i++) {
+        struct kda_window *last = &side->windows[kept], *window = &side->windows[i];
+        if (compare_class(last, window) != 0 || window->from > last->to) {
+            side->windows[++kept] = *window;
+            continue;
+        }
+        if (window->to > last->to)
+            last->to = window->to;
+        last->count =
+            window->count > UINT64_MAX - last->count ? UINT64_MAX : last->count + window->count;
     }
+    if (side->window_count > 0)
+        side->window_count = kept + 1;
 }
 
-/* The window that `seen` falls into; one that excuses it before one that does not. */
-static struct kda_window *window_of(struct kda_side *other, const struct kda_observed *seen)
+/* The window of the class of `like` that `time` lies in; NULL = none. */
+static struct kda_window *find_window(struct kda_side *side, struct kda_window like, uint64_t time)
 {
-    uint64_t time = seen->event.time;
-    size_t low = 0, high = other->window_count;
+    size_t low = 0, high = side->window_count;
+    like.from = time;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (other->windows[middle].from <= time)
+        if (by_start(&side->windows[middle], &like) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
-    struct kda_window *found = NULL;
-    while (low-- > 0 && other->windows[low].reach >= time) {
-        struct kda_window *window = &other->windows[low];
-        if ((window->kind != 0 && window->kind != seen->event.kind) || window->to < time)
-            continue;
-        found = window;
-        if (window->count == 0)
-            break;
+    struct kda_window *window = low > 0 ? &side->windows[low - 1] : NULL;
+    return window && compare_class(window, &like) == 0 && window->to >= time ? window : NULL;
+}
+
+/* The window that `seen` falls into: one without a count, or one with room, before a full one. */
+static struct kda_window *window_of(struct kda_side *other, const struct kda_observed *seen)
+{
+    static const enum kda_compare_reason reasons[] = {KDA_COMPARE_BEFORE, KDA_COMPARE_LOST,
+                                                      KDA_COMPARE_FILTERED};
+    struct kda_window *full = NULL, *room = NULL;
+    for (size_t i = 0; i < 4 * sizeof(reasons) / sizeof(reasons[0]); i++) {
+        struct kda_window like = {
+            .kind = i & 1 ? 0 : seen->event.kind, .count = i & 2 ? 1 : 0, .reason = reasons[i / 4]};
+        struct kda_window *window = find_window(other, like, seen->event.time);
+        if (window && window->count == 0)
+            return window;
+        if (window && !room && window->missing < window->count)
+            room = window;
+        else if (window && !full)
+            full = window;
     }
-    return found;
+    return room ? room : full;
 }
 
 static bool outside(const struct kda_compare *compare, const struct kda_side *other,
@@ -367,18 +425,23 @@ static bool excused(const struct kda_window *window)
     return window && (window->count == 0 || window->missing <= window->count);
 }
 
+static bool records(const struct kda_side *other, const struct kda_observed *seen)
+{
+    return (other->seen.kinds >> (seen->event.kind & 63u) & 1u) &&
+           (!seen->network || other->protocols[seen->protocol]);
+}
+
 static void count_missing(struct kda_compare *compare, unsigned witness)
 {
-    const struct kda_side *side = &compare->sides[witness];
+    struct kda_side *side = &compare->sides[witness];
     struct kda_side *other = &compare->sides[1 - witness];
     for (size_t i = 0; i < side->count; i++) {
-        const struct kda_observed *seen = side->items[i];
-        struct kda_window *window;
-        if (seen->matched || outside(compare, other, seen))
+        struct kda_observed *seen = side->items[i];
+        if (seen->matched || outside(compare, other, seen) || !records(other, seen))
             continue;
-        window = window_of(other, seen);
-        if (window)
-            window->missing++;
+        seen->window = window_of(other, seen);
+        if (seen->window)
+            seen->window->missing++;
     }
 }
 
@@ -394,27 +457,20 @@ static enum kda_status keep_only(struct kda_compare *compare, const struct kda_o
     return KDA_OK;
 }
 
-static bool records(const struct kda_side *other, const struct kda_observed *seen)
-{
-    return (other->seen.kinds >> (seen->event.kind & 63u) & 1u) &&
-           (!seen->network || other->protocols[seen->protocol]);
-}
-
 static enum kda_status sift(struct kda_compare *compare, unsigned witness, struct kda_error *err)
 {
     struct kda_side *side = &compare->sides[witness], *other = &compare->sides[1 - witness];
     enum kda_status status = KDA_OK;
     for (size_t i = 0; i < side->count && status == KDA_OK; i++) {
         const struct kda_observed *seen = side->items[i];
-        struct kda_window *window;
         if (seen->matched) {
             side->seen.matched++;
         } else if (outside(compare, other, seen)) {
             side->seen.left_out[KDA_COMPARE_BEFORE]++;
         } else if (!records(other, seen)) {
             side->seen.left_out[KDA_COMPARE_KIND]++;
-        } else if (excused(window = window_of(other, seen))) {
-            side->seen.left_out[window->reason]++;
+        } else if (excused(seen->window)) {
+            side->seen.left_out[seen->window->reason]++;
         } else {
             side->seen.only++;
             status = keep_only(compare, seen, err);
@@ -449,11 +505,10 @@ static bool same_group(const struct kda_compare_event *a, const struct kda_compa
            strcmp(a->image, b->image) == 0;
 }
 
-static uint64_t declared_for(struct kda_compare *compare, const struct kda_compare_event *event)
+static uint64_t declared_for(const struct kda_compare_event *event)
 {
-    struct kda_side *other = &compare->sides[1 - event->seen_by];
-    struct kda_observed seen = {.event = *event};
-    const struct kda_window *window = window_of(other, &seen);
+    /* The event is the first member of what was observed. */
+    const struct kda_window *window = ((const struct kda_observed *)event)->window;
     return window ? window->count : 0;
 }
 
@@ -478,7 +533,7 @@ static enum kda_status make_groups(struct kda_compare *compare, struct kda_error
                                             .count = next - i,
                                             .first_time = first->time,
                                             .last_time = compare->only[next - 1]->time,
-                                            .declared = declared_for(compare, first),
+                                            .declared = declared_for(first),
                                             .events = compare->only + i};
     }
     return KDA_OK;

@@ -18,6 +18,8 @@ struct kda_observed {
     uint8_t protocol;     /* network kinds */
     bool network;
     bool matched;
+    size_t next; /* once matched: events of its run to step over to the next free one */
+    struct kda_window *window; /* of the other witness, that counts this one as missing */
 };
 
 /* A time in which a witness says that it missed events. */
@@ -27,7 +29,6 @@ struct kda_window {
     uint64_t count; /* 0 = not known how many */
     enum kda_compare_reason reason;
     uint64_t missing; /* events of the other that fall into it */
-    uint64_t reach;   /* latest `to` of this and all that begin before it */
 };
 
 /* A memory image holds what its buffers hold: the newest of each processor. */
@@ -41,7 +42,7 @@ struct kda_side {
     struct kda_oldest *oldest; /* memory images only */
     struct kda_observed **items;
     size_t count, capacity;
-    struct kda_window *windows;
+    struct kda_window *windows; /* in the end ordered, and disjoint within a kind and reason */
     size_t window_count, window_capacity;
     uint64_t last_line, last_filtered; /* times */
     /* A source may record one protocol and not another: kernel traces tell of TCP only. */

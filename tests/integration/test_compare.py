@@ -141,6 +141,67 @@ class TestSmall(Pair):
         found = self.logs(lines, kept[:11] + [loss] + kept[11:])
         self.assertEqual(self.only(found, "A"), [10, 11, 20])
 
+    def test_losses_that_follow_each_other(self):
+        """Both lie within the tolerance: neither may be charged with what the other declares."""
+        lines = [self.line(i, 10, time="2026-11-29T21:04:%02d.%d000000Z" % (10 + i // 10, i % 10))
+                 for i in range(40)]
+        gone = range(10, 18)
+        kept = [line for line in lines if line["id"] not in gone]
+        for ident, first in ((100, 10), (101, 14)):
+            loss = self.line(ident, 12, "sensor.loss", lost={"image.load": 4}, reason="ring_full",
+                             first_time=lines[first]["time"], last_time=lines[first + 3]["time"])
+            kept.insert(10, loss)
+        found = self.logs(lines, kept)
+        self.assertEqual(self.only(found, "A"), [])
+        self.assertEqual(found[0]["left_out"], {"declared_lost": 8})
+        found = self.logs(lines, [line for line in kept if line["id"] != 20])
+        self.assertEqual(self.only(found, "A"), [*gone, 20])  # nine are missing, eight declared
+        self.assertEqual({row["declared"] for row in found if row["row"] == "difference"}, {8})
+
+    def test_what_is_not_recorded_uses_up_no_loss(self):
+        lines = [self.line(i, i) for i in range(20)]
+        with_exits = lines + [self.line(50 + i, 10, "thread.exit", tid=i) for i in range(5)]
+        loss = self.line(100, 12, "sensor.loss", lost_events=1)
+        found = self.logs(with_exits, [line for line in lines if line["id"] != 10] + [loss])
+        self.assertEqual(self.only(found, "A"), [])
+        self.assertEqual(found[0]["left_out"], {"declared_lost": 1, "kind_not_recorded": 5})
+
+    def test_many_alike(self):
+        """As many steps as events, not their square: else this takes hours."""
+        many = [self.line(i, 5, "registry.value_set", key="\\R\\A", value="v") for i in range(400000)]
+        found = self.logs(many, many[1:])
+        self.assertEqual([row["only"] for row in found if row["row"] == "witness"], [1, 0])
+        other = [dict(line, key="\\R\\B\\A") for line in many[:20000]]
+        third = [dict(line, key="\\R\\C\\A") for line in many[:20000]]
+        self.assertEqual(self.logs(other, third)[0]["only"], 20000)
+
+    def test_many_losses(self):
+        loss = {"lost": {"image.load": 1 << 63}, "first_time": "2026-11-29T21:04:01.0000000Z",
+                "last_time": "2026-11-29T21:04:50.0000000Z"}
+        a = [self.line(i, 30) for i in range(100000)]
+        b = [self.line(0, 0), self.line(0, 59)] + [self.line(i, 40, "sensor.loss", **loss)
+                                                   for i in range(60000)]
+        self.assertEqual(self.logs(a, b)[0]["left_out"], {"declared_lost": 100000})
+
+    def test_lines_that_cannot_be_read(self):
+        a = write_log(common.work("compare-a.jsonl"), [self.line(i, i) for i in range(5)])
+        with open(common.work("compare-b.jsonl"), "w") as f:
+            f.write("".join(json.dumps(self.line(i, i)) + "\n" for i in range(5))
+                    .replace('"v": 1, "id": 2', '"w": 1, "id": 2'))
+        result = kda("compare", a, f.name, "-f", "jsonl")
+        self.assertEqual(result.returncode, 4)
+        self.assertIn("incomplete: 1 line of", result.stderr)
+        self.assertEqual(self.only(rows(result), "A"), [2])
+        self.assertEqual(kda("compare", a, f.name, "--exit-code").returncode, 1)
+
+    def test_nothing_to_compare(self):
+        a = write_log(common.work("compare-a.jsonl"), [self.line(i, i) for i in range(5)])
+        b = write_log(common.work("compare-b.jsonl"), [])
+        for pair in ((a, b), (b, a)):
+            result = kda("compare", *pair, "--exit-code")
+            self.assertEqual(result.returncode, 4)
+            self.assertIn("has no event that can be compared", result.stderr)
+
     def test_filters(self):
         lines = [self.line(i, i) for i in range(30)]
         kept = [line for line in lines if line["id"] not in (5, 20)]
@@ -183,6 +244,18 @@ class TestSmall(Pair):
         self.assertEqual(kda("compare", a).returncode, 2)
         self.assertEqual(kda("compare", a, "/nonexistent").returncode, 3)
         self.assertIn("missing", kda("compare", a, b).stdout.lower())
+
+    def test_witnesses_are_not_overwritten(self):
+        a = write_log(common.work("compare-a.jsonl"), [self.line(0, 0), self.line(1, 1)])
+        b = write_log(common.work("compare-b.jsonl"), [self.line(0, 0), self.line(2, 1)])
+        for target in (a, b):
+            with open(target, "rb") as f:
+                before = f.read()
+            result = kda("compare", a, b, "-o", target)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("is a file that is read", result.stderr)
+            with open(target, "rb") as f:
+                self.assertEqual(f.read(), before)
 
     def test_damaged_trace(self):
         lines = [self.line(i, i) for i in range(30)]

@@ -212,6 +212,9 @@ class Command(unittest.TestCase):
             self.assertEqual(own[5]["fields"]["System"], "Windows (64-bit)")
             self.assertEqual(own[5]["fields"]["Known"], "yes")
             self.assertEqual(own[5]["event_name"], "Where")
+        self.assertEqual(common.kda("events", hub, "--manifest", path, "-o", path).returncode, 2)
+        with open(path, encoding="utf-8") as f:
+            self.assertEqual(f.read(), MANIFEST)
         broken = common.work("broken.man")
         with open(broken, "w", encoding="utf-8") as f:
             f.write(MANIFEST.replace("</events></instr", "</instr"))
@@ -263,6 +266,12 @@ class Command(unittest.TestCase):
         with open(common.work("empty.etl"), "wb"):
             pass
         self.assertEqual(common.kda("events", common.work("empty.etl")).returncode, 3)
+        pipe = common.work("events.pipe")  # nobody writes into it: to wait would be for ever
+        if os.path.lexists(pipe):
+            os.unlink(pipe)
+        os.mkfifo(pipe)
+        self.assertIn("is a pipe", common.kda("events", pipe).stderr)
+        self.assertEqual(common.kda("compare", pipe, pipe).returncode, 3)
 
 
 if __name__ == "__main__":

@@ -559,6 +559,42 @@ static void test_report(void **state)
     etl_writer_free(&w);
 }
 
+/* The first buffer of a merged file: SavedOffset leaves records out, and Offset, which is right, is
+ * damaged. */
+static void test_used_of_header_buffer(void **state)
+{
+    (void)state;
+    static const uint32_t wrong[] = {0, 72, 80, 0x7fffffff, 0xffffffff};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct etl_params p = etl_defaults();
+        struct etl_writer w;
+        struct blob more = {0};
+        struct etl_record extra = {.kind = ETL_FULL, .time = p.start_raw};
+        for (int n = 0; n < 3; n++)
+            etl_put_record(&more, &extra);
+        p.merged = true;
+        p.header_records = &more;
+        etl_begin(&w, &p);
+        struct etl_record r = {.kind = ETL_SYSTEM, .group = 3, .time = p.start_raw + 1};
+        etl_add(&w, 0, &r);
+        etl_finish(&w);
+        assert_true(kda_le32(w.file.data + 4) < kda_le32(w.file.data + 0x30));
+        kda_put_le32(w.file.data + 0x30, wrong[i]);
+        struct kda_etl *etl = NULL;
+        const struct kda_etl_record *record;
+        uint32_t got = 0;
+        assert_int_equal(kda_etl_open_memory(w.file.data, w.file.size, "used", &etl, NULL), KDA_OK);
+        while (kda_etl_next(etl, &record, NULL) == KDA_OK && record)
+            got++;
+        assert_int_equal(got, 1 + 3 + 1);
+        assert_int_equal(kda_etl_damage_count(etl), 1);
+        assert_false(kda_etl_damage_at(etl, 0)->lost);
+        kda_etl_close(etl);
+        etl_writer_free(&w);
+        blob_free(&more);
+    }
+}
+
 /* More damages than are kept: all are counted. */
 static void test_many(void **state)
 {
@@ -592,8 +628,11 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples),    cmocka_unit_test(test_own),
-        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_report),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_used_of_header_buffer),
         cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
