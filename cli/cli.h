@@ -139,6 +139,7 @@ struct cli {
     struct kda_kernel *kernel;
     struct kda_etw *etw;
     struct kda_fit *fit; /* NULL where symbols were found */
+    bool events_only;    /* the output is a log: gaps are told beside it */
     bool no_fit;         /* the command is about symbols: a fitted layout is no answer */
     struct kda_report *report;
     struct cli_output output;

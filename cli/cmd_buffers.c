@@ -97,6 +97,11 @@ int cli_run_buffers(struct cli *cli)
                   o->session);
         return CLI_USAGE;
     }
+    if (cli_is_trace_file(o->positional[0])) {
+        cli_error("'%s' is a trace file: kda events shows its events, kda etl info its buffers",
+                  o->positional[0]);
+        return CLI_INPUT;
+    }
     int code = cli_open_etw(cli);
     if (code != CLI_DONE)
         return code;

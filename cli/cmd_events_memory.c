@@ -239,6 +239,7 @@ static int decode(struct memory_run *run)
 int cli_run_memory_events(struct cli *cli)
 {
     struct memory_run run = {.room = TRACE_MAX_HELD};
+    cli->events_only = true;
     if (cli->options.positional_count > 1) {
         cli_error("'%s' is a memory image: name it alone", cli->options.positional[0]);
         return CLI_USAGE;

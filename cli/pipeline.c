@@ -365,7 +365,8 @@ int cli_finish(struct cli *cli, int code)
     const struct kda_gaps *gaps = cli->kernel ? kda_kernel_gaps(cli->kernel) : NULL;
     bool incomplete = gaps && kda_gaps_any(gaps);
     /* A table of text or csv holds one kind; -v asks for the gaps as well. */
-    if (incomplete && (is_json(cli) || cli->options.verbose))
+    bool listed = cli->options.verbose || (is_json(cli) && !cli->events_only);
+    if (incomplete && listed)
         kda_report_gaps(cli->report, gaps);
     uint64_t skipped = kda_report_skipped(cli->report);
     int output = end_output(cli);
@@ -373,7 +374,7 @@ int cli_finish(struct cli *cli, int code)
     if (output == CLI_DONE && skipped > 0)
         cli_note(cli, "%llu more rows were kept back by --limit", (unsigned long long)skipped);
     if (output == CLI_DONE && incomplete)
-        note_gaps(cli, gaps, is_json(cli) || cli->options.verbose);
+        note_gaps(cli, gaps, listed);
     if (cli->options.verbose)
         show_statistics(cli);
     if (output != CLI_DONE)

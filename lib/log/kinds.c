@@ -83,6 +83,8 @@ enum kda_status kda_log_filter_kinds(const char *list, uint64_t *kinds, struct k
         bits |= found;
         list += size + (list[size] == ',');
     }
+    if (bits == 0) /* no bits would mean every kind */
+        return kda_fail(err, KDA_USAGE, "log", "no kind is named");
     *kinds |= bits;
     return KDA_OK;
 }

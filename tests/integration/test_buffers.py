@@ -428,6 +428,16 @@ class MemoryEvents(Scenario):
         self.assertEqual([e["kind"] for e in only if e["kind"] != "sensor.loss"],
                          ["network.connect"])
 
+    def test_output_is_a_log(self):
+        """Gaps are told beside the events, not among them."""
+        image, _ = self.build("events-holes", "hostile cycle=buffers:3\n")
+        result = kda("events", image, "-f", "jsonl")
+        self.assertEqual(result.returncode, 4)
+        self.assertIn("gap", result.stderr)
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertGreater(len(lines), 10)
+        self.assertEqual([line for line in lines if "kind" not in line], [])
+
     def test_usage(self):
         image, _ = self.build("events")
         target, _ = extract(image, 5, "host", False, "usage.etl")
@@ -445,6 +455,9 @@ class MemoryEvents(Scenario):
         _, result = extract(image, 3, "host", False, "usage3.etl")
         self.assertIn("50 events of 5 buffers written", result.stderr)
         self.assertIn("2 more buffers hold events that were delivered before", result.stderr)
+        result = kda("buffers", target)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("kda events", result.stderr)
         plain = work("usage.bin")  # a trace file is known by its first bytes too
         with open(target, "rb") as f, open(plain, "wb") as out:
             out.write(f.read())

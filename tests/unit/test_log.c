@@ -399,6 +399,8 @@ static void test_filters(void **state)
     assert_false(passes(&filter, text));
     assert_int_equal(kda_log_filter_kinds("proc", &filter.kinds, &err), KDA_USAGE);
     assert_non_null(strstr(err.text, "process.create"));
+    assert_int_equal(kda_log_filter_kinds("", &filter.kinds, &err), KDA_USAGE);
+    assert_int_equal(kda_log_filter_kinds(",,", &filter.kinds, &err), KDA_USAGE);
     memset(&filter, 0, sizeof(filter));
     filter.has_pid = true;
     filter.pid = 12;
