@@ -169,7 +169,7 @@ def integration(tally, options, folder):
     os.environ["KDA_TEST_BIN"] = os.path.abspath(folder)
     os.environ["KDA_TEST_WORK"] = os.path.abspath(os.path.join(options.build, "work"))
     sys.path.insert(0, os.path.join(ROOT, "tests/integration"))
-    suite = unittest.defaultTestLoader.discover(os.path.join(ROOT, "tests/integration"),
+    suite = unittest.TestLoader().discover(os.path.join(ROOT, "tests/integration"),
                                                 pattern=options.pattern)
     suite.run(Result(tally))
 
@@ -193,7 +193,7 @@ def wine(tally, options, folder):
         return
     say("tests in Wine")
     sys.path.insert(0, os.path.join(ROOT, "tests/integration"))
-    suite = unittest.defaultTestLoader.discover(os.path.join(ROOT, "tests/wine"),
+    suite = unittest.TestLoader().discover(os.path.join(ROOT, "tests/wine"),
                                                 pattern=options.pattern)
     try:
         suite.run(Result(tally))
