@@ -141,6 +141,8 @@ class Machine:
         for option in ("-k", "-w"):
             wine_host.server(option, self.environment())
         self.log.close()
+        # A prefix takes 150 MB, and each test has its own.
+        shutil.rmtree(self.prefix, ignore_errors=True)
 
     def connect(self):
         client = Client(self)
