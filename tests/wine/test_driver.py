@@ -95,6 +95,7 @@ class Life(Driver):
         # The default number of files is kept, the others were removed.
         self.assertEqual(len(self.machine.files()), 16)
 
+    @machine.meets_the_unload
     def test_stop_with_open_handle_and_parked_read(self):
         self.machine.start()
         self.client.expect("open", 1, DEVICE, READ)

@@ -107,6 +107,7 @@ class Sensor(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout, common.kda("verify", *self.machine.files()).stdout)
 
+    @machine.meets_the_unload
     def test_watch_until_stop(self):
         """Two readers get the very lines of the log, and end with it."""
         self.machine.set("StatusSeconds", 1)
