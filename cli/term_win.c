@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "win_text.h"
+#include "base/text_win.h"
 
 #define STREAM_BUFFER 4096
 #define CONSOLE_PIECE 4096
@@ -180,7 +180,7 @@ void term_arguments(int *argc, char ***argv)
     LPWSTR *wide = CommandLineToArgvW(GetCommandLineW(), &count);
     char **words = wide ? calloc((size_t)count + 1, sizeof(*words)) : NULL;
     for (int i = 0; words && i < count; i++) {
-        words[i] = win_utf8(wide[i]);
+        words[i] = kda_win_utf8(wide[i]);
         if (!words[i])
             words = NULL; /* no memory for a command line: the one of the C library has to do */
     }
@@ -203,13 +203,13 @@ const char *term_variable(const char *name)
             return known[i].value;
         if (known[i].name)
             continue;
-        wchar_t *wide_name = win_wide(name);
+        wchar_t *wide_name = kda_win_wide(name);
         wchar_t *wide = calloc(VARIABLE_UNITS_MAX + 1, sizeof(*wide));
         SetLastError(ERROR_SUCCESS);
         if (wide_name && wide &&
             (GetEnvironmentVariableW(wide_name, wide, VARIABLE_UNITS_MAX) != 0 ||
              GetLastError() == ERROR_SUCCESS))
-            known[i].value = win_utf8(wide);
+            known[i].value = kda_win_utf8(wide);
         known[i].name = name;
         free(wide_name);
         free(wide);
@@ -227,7 +227,7 @@ bool term_is_broken_pipe(int error)
 
 static DWORD attributes_of(const char *path)
 {
-    wchar_t *wide = win_path(path);
+    wchar_t *wide = kda_win_path(path);
     DWORD attributes = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
     free(wide);
     return attributes;
@@ -235,7 +235,7 @@ static DWORD attributes_of(const char *path)
 
 static HANDLE open_to_examine(const char *path, DWORD flags)
 {
-    wchar_t *wide = win_path(path);
+    wchar_t *wide = kda_win_path(path);
     if (!wide)
         return INVALID_HANDLE_VALUE;
     HANDLE handle = CreateFileW(wide, FILE_READ_ATTRIBUTES,
@@ -252,7 +252,7 @@ static char *final_path(HANDLE handle)
     wchar_t *wide = units > 0 ? malloc(((size_t)units + 1) * sizeof(*wide)) : NULL;
     DWORD count =
         wide ? GetFinalPathNameByHandleW(handle, wide, units + 1, FILE_NAME_NORMALIZED) : 0;
-    char *path = count > 0 && count <= units ? win_utf8(wide) : NULL;
+    char *path = count > 0 && count <= units ? kda_win_utf8(wide) : NULL;
     free(wide);
     return path;
 }
@@ -333,7 +333,7 @@ static int errno_of(DWORD error)
  * has to do. */
 static FILE *open_file(const char *path, DWORD how)
 {
-    wchar_t *wide = win_path(path);
+    wchar_t *wide = kda_win_path(path);
     HANDLE handle = INVALID_HANDLE_VALUE;
     if (wide)
         handle = CreateFileW(wide, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, how,
@@ -365,7 +365,7 @@ FILE *term_open_to_write(const char *path)
 
 void term_remove(const char *path)
 {
-    wchar_t *wide = win_path(path);
+    wchar_t *wide = kda_win_path(path);
     if (wide)
         (void)DeleteFileW(wide);
     free(wide);
@@ -373,7 +373,7 @@ void term_remove(const char *path)
 
 bool term_rename(const char *from, const char *to)
 {
-    wchar_t *old = win_path(from), *new = win_path(to);
+    wchar_t *old = kda_win_path(from), *new = kda_win_path(to);
     bool good = old && new &&MoveFileExW(old, new, MOVEFILE_REPLACE_EXISTING);
     DWORD error = GetLastError();
     free(old);
@@ -400,7 +400,7 @@ static BOOL WINAPI on_control(DWORD what)
 void term_remove_on_signal(const char *path)
 {
     /* The one before is not freed: the handler may be looking at it. A run has one. */
-    wchar_t *wide = path ? win_path(path) : NULL;
+    wchar_t *wide = path ? kda_win_path(path) : NULL;
     remove_path = wide;
     (void)SetConsoleCtrlHandler(on_control, wide != NULL);
 }

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "control.h"
-#include "win_text.h"
+#include "base/text_win.h"
 
 uint32_t win_device_open(void *context, bool write)
 {
     struct win_host *host = context;
-    wchar_t *path = win_wide(control_device);
+    wchar_t *path = kda_win_wide(control_device);
     host->device_event = CreateEventW(NULL, TRUE, FALSE, NULL);
     if (!path || !host->device_event) {
         free(path);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "win_text.h"
+#include "base/text_win.h"
 
 #define LIVE_KERNEL_DUMP 37 /* SysDbgGetLiveKernelDump; Source: docs/windows-tool.md */
 
@@ -39,7 +39,7 @@ uint32_t win_disk_free(void *context, const char *path, uint64_t *bytes)
     (void)context;
     ULARGE_INTEGER room;
     uint32_t error = HOST_NO_MEMORY;
-    wchar_t *wide = win_path(path);
+    wchar_t *wide = kda_win_path(path);
     DWORD units = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
     if (wide && units == 0) /* "" is no path */
         error = ERROR_INVALID_NAME;
@@ -93,7 +93,7 @@ static void forget(struct win_host *host)
 
 static uint32_t start(struct win_host *host, const struct host_dump *dump)
 {
-    host->dump.path = win_path(dump->path);
+    host->dump.path = kda_win_path(dump->path);
     host->dump.cancel = CreateEventW(NULL, TRUE, FALSE, NULL);
     if (!host->dump.path || !host->dump.cancel)
         return HOST_NO_MEMORY;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "control.h"
-#include "win_text.h"
+#include "base/text_win.h"
 
 /* Windows ends the process when the handler of a closed window returns; the run needs a moment. */
 #define CLOSE_MS 4000u
@@ -47,7 +47,7 @@ static uint32_t driver_path(void *context, char **path)
     static const wchar_t below[] = L"\\drivers\\";
     (void)context;
     UINT count = GetSystemDirectoryW(wide, MAX_PATH);
-    wchar_t *name = win_wide(control_service);
+    wchar_t *name = kda_win_wide(control_service);
     if (count == 0 || count >= MAX_PATH || !name || wcslen(name) > 40) {
         free(name);
         return HOST_PATH_NOT_FOUND;
@@ -56,7 +56,7 @@ static uint32_t driver_path(void *context, char **path)
     (void)wcscat(wide, name);
     (void)wcscat(wide, L".sys");
     free(name);
-    *path = win_utf8(wide);
+    *path = kda_win_utf8(wide);
     return *path ? HOST_OK : HOST_NO_MEMORY;
 }
 
@@ -69,7 +69,7 @@ static uint32_t own_folder(void *context, char **path)
     wchar_t *slash = count > 0 && count < units ? wcsrchr(wide, L'\\') : NULL;
     if (slash)
         *slash = L'\0';
-    *path = slash ? win_utf8(wide) : NULL;
+    *path = slash ? kda_win_utf8(wide) : NULL;
     free(wide);
     return *path ? HOST_OK : HOST_PATH_NOT_FOUND;
 }
@@ -77,7 +77,7 @@ static uint32_t own_folder(void *context, char **path)
 static uint32_t file_copy(void *context, const char *from, const char *to)
 {
     (void)context;
-    wchar_t *source = win_path(from), *target = win_path(to);
+    wchar_t *source = kda_win_path(from), *target = kda_win_path(to);
     uint32_t error = HOST_NO_MEMORY;
     if (source && target) {
         /* What is marked read-only, as all is on a disc, could be neither replaced nor deleted. */
@@ -95,7 +95,7 @@ static uint32_t file_copy(void *context, const char *from, const char *to)
 static uint32_t file_delete(void *context, const char *path)
 {
     (void)context;
-    wchar_t *wide = win_path(path);
+    wchar_t *wide = kda_win_path(path);
     uint32_t error = HOST_NO_MEMORY;
     if (wide)
         error = DeleteFileW(wide) ? HOST_OK : GetLastError();
@@ -106,7 +106,7 @@ static uint32_t file_delete(void *context, const char *path)
 static uint32_t file_rename(void *context, const char *from, const char *to)
 {
     (void)context;
-    wchar_t *source = win_path(from), *target = win_path(to);
+    wchar_t *source = kda_win_path(from), *target = kda_win_path(to);
     uint32_t error = HOST_NO_MEMORY;
     if (source && target)
         error = MoveFileExW(source, target, 0) ? HOST_OK : GetLastError();
@@ -141,7 +141,7 @@ static const struct host_ops ops = {
     .dump_poll = win_dump_poll,
     .dump_cancel = win_dump_cancel,
     .dump_end = win_dump_end,
-    .error_text = win_error_text,
+    .error_text = kda_win_error_text,
 };
 
 const struct host_ops *host_system(void)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "win_text.h"
+#include "base/text_win.h"
 
 #define SERVICE_KEY L"SYSTEM\\CurrentControlSet\\Services\\kdamonitor"
 #define PARAMETERS L"Parameters"
@@ -19,7 +19,7 @@ static bool add(struct host_texts *texts, const wchar_t *wide)
     if (!items)
         return false;
     texts->items = items;
-    char *text = win_utf8(wide);
+    char *text = kda_win_utf8(wide);
     if (!text)
         return false;
     items[texts->count++] = text;
@@ -45,7 +45,7 @@ uint32_t win_texts_read(void *context, const char *name, struct host_texts *text
         RegOpenKeyExW(HKEY_LOCAL_MACHINE, SERVICE_KEY L"\\" PARAMETERS, 0, KEY_QUERY_VALUE, &key);
     if (error != ERROR_SUCCESS)
         return (uint32_t)error;
-    wchar_t *wide = win_wide(name), *value = calloc(1, VALUE_MAX_BYTES + 2 * sizeof(*value));
+    wchar_t *wide = kda_win_wide(name), *value = calloc(1, VALUE_MAX_BYTES + 2 * sizeof(*value));
     DWORD type = 0, size = VALUE_MAX_BYTES;
     error = ERROR_NOT_ENOUGH_MEMORY;
     if (wide && value)
@@ -68,7 +68,7 @@ static uint32_t join(const struct host_texts *texts, wchar_t **ret, DWORD *bytes
     size_t units = 0, most = VALUE_MAX_BYTES / sizeof(*value) - 1;
     uint32_t error = value ? HOST_OK : HOST_NO_MEMORY;
     for (size_t i = 0; error == HOST_OK && i < texts->count; i++) {
-        wchar_t *wide = win_wide(texts->items[i]);
+        wchar_t *wide = kda_win_wide(texts->items[i]);
         size_t length = wide ? wcslen(wide) + 1 : 0;
         if (!wide)
             error = ERROR_NO_UNICODE_TRANSLATION;
@@ -92,7 +92,7 @@ uint32_t win_texts_write(void *context, const char *name, const struct host_text
 {
     (void)context;
     HKEY service = NULL, key = NULL;
-    wchar_t *value = NULL, *wide = win_wide(name);
+    wchar_t *value = NULL, *wide = kda_win_wide(name);
     DWORD bytes = 0;
     uint32_t error = wide ? join(texts, &value, &bytes) : HOST_NO_MEMORY;
     /* The key of the service must be there: it would not be made one by its parameters. */

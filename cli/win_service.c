@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "win_text.h"
+#include "base/text_win.h"
 
 #define SERVICE_NAME L"kdamonitor"
 /* As drivers are registered: the kernel has no drive letters when it looks for them. */
@@ -69,7 +69,7 @@ static uint32_t query_config(SC_HANDLE handle, struct host_service *service)
     if (error == HOST_OK) {
         service->kernel_driver = config->dwServiceType == SERVICE_KERNEL_DRIVER;
         service->start = config->dwStartType;
-        service->image = win_utf8(config->lpBinaryPathName);
+        service->image = kda_win_utf8(config->lpBinaryPathName);
     }
     free(config);
     return error;

@@ -35,10 +35,14 @@ OS_FILES = {"lib/base/file_posix.c": "files", "lib/base/file_win.c": "files",
             "lib/symbols/http_win.c": "HTTP", "lib/symbols/cab_win.c": "cabinets",
             "lib/base/dll_win.c": "DLLs",
             "cli/term_posix.c": "terminal, signals", "cli/term_win.c": "terminal, interruption",
-            "cli/win_text.c": "UTF-16, words for errors", "cli/win_text.h": "wchar_t",
+            "lib/base/text_win.c": "UTF-16, paths, words for errors",
+            "lib/base/text_win.h": "wchar_t",
             "cli/win_host.h": "handles", "cli/win_host.c": "files, interruption",
             "cli/win_service.c": "services", "cli/win_registry.c": "registry",
             "cli/win_device.c": "the driver's device", "cli/win_dump.c": "live dumps"}
+
+# Texts and paths of Windows, for the tool's files that talk to it: of no use to other programs.
+WINDOWS_TEXT = "base/text_win.h"
 
 # The tool's one file that knows the driver's protocol.
 CONTROL_FILE = {"cli/control.c": {"kda_ioctl.h", "kda_settings.h"}}
@@ -100,7 +104,8 @@ def check_cli(root, problems):
         for number, system, target in includes(os.path.join(root, path)):
             ok = target in C_LIBRARY or path in OS_FILES if system else (
                 target in files or target.startswith("kda/") or
-                target in CONTROL_FILE.get(path, ()))
+                target in CONTROL_FILE.get(path, ()) or
+                target == WINDOWS_TEXT and path in OS_FILES and "win" in name)
             if not ok:
                 problems.append("%s:%d: the tool includes public headers only, not %s" % (
                     path, number, target))

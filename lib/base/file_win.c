@@ -15,38 +15,17 @@
 #include <wchar.h>
 
 #include "alloc.h"
+#include "text_win.h"
 
-/* Longer paths need the form that Windows does not look into; folders may have 12 less than files,
- * for a name of DOS. */
-#define PLAIN_PATH_MAX 240u
-#define PATH_UNITS_MAX 32767
 #define PIECE_MAX ((size_t)1 << 30)
 
 struct reason {
     char text[256];
 };
 
-/* The system's words for an error, in English where it has them. */
 static const char *words_of(DWORD error, struct reason *reason)
 {
-    WCHAR wide[200];
-    const DWORD flags = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS;
-    const DWORD units = sizeof(wide) / sizeof(wide[0]);
-    DWORD count = FormatMessageW(flags, NULL, error, MAKELANGID(LANG_ENGLISH, SUBLANG_ENGLISH_US),
-                                 wide, units, NULL);
-    if (count == 0)
-        count = FormatMessageW(flags, NULL, error, 0, wide, units, NULL);
-    while (count > 0 && (wide[count - 1] <= L' ' || wide[count - 1] == L'.'))
-        count--;
-    char text[200];
-    int size =
-        WideCharToMultiByte(CP_UTF8, 0, wide, (int)count, text, sizeof(text) - 1, NULL, NULL);
-    if (count == 0 || size <= 0)
-        (void)snprintf(reason->text, sizeof(reason->text), "error %lu", (unsigned long)error);
-    else
-        (void)snprintf(reason->text, sizeof(reason->text), "%.*s (error %lu)", size, text,
-                       (unsigned long)error);
-    return reason->text;
+    return kda_win_error_text(error, reason->text, sizeof(reason->text));
 }
 
 static const char *last_words(struct reason *reason)
@@ -54,75 +33,9 @@ static const char *last_words(struct reason *reason)
     return words_of(GetLastError(), reason);
 }
 
-static WCHAR *widen(const char *path)
-{
-    int units = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
-    WCHAR *wide = units > 0 ? kda_calloc((size_t)units, sizeof(*wide)) : NULL;
-    if (wide)
-        (void)MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, units);
-    else if (units > 0)
-        SetLastError(ERROR_NOT_ENOUGH_MEMORY);
-    return wide;
-}
-
-/* The absolute path behind "\\?\", which lifts the limit of 260. */
-static WCHAR *extended(const WCHAR *path, DWORD units)
-{
-    static const WCHAR plain[] = L"\\\\?\\", share[] = L"\\\\?\\UNC\\";
-    WCHAR *full = kda_calloc((size_t)units + sizeof(share) / sizeof(share[0]), sizeof(*full));
-    if (!full) {
-        SetLastError(ERROR_NOT_ENOUGH_MEMORY);
-        return NULL;
-    }
-    const size_t room = sizeof(share) / sizeof(share[0]) - 1;
-    DWORD count = GetFullPathNameW(path, units, full + room, NULL);
-    if (count == 0 || count >= units) {
-        kda_free(full);
-        return NULL;
-    }
-    WCHAR *body = full + room;
-    const bool unc = body[0] == L'\\' && body[1] == L'\\';
-    /* "//?/" has become what it means. */
-    const bool done = unc && (body[2] == L'?' || body[2] == L'.') && body[3] == L'\\';
-    /* Two of "\\server" are part of the prefix. */
-    const WCHAR *from = unc && !done ? body + 2 : body;
-    const WCHAR *prefix = done ? L"" : unc ? share : plain;
-    size_t length = wcslen(prefix);
-    memmove(full + length, from, (wcslen(from) + 1) * sizeof(*full));
-    memcpy(full, prefix, length * sizeof(*full));
-    return full;
-}
-
-/* Behind "\\?\" the system looks at nothing, and does not take '/' for what separates folders. No
- * name holds one, so that it is meant as everywhere else. */
-static bool is_extended(WCHAR *wide)
-{
-    if (wcsncmp(wide, L"\\\\?\\", 4) != 0)
-        return false;
-    for (WCHAR *p = wide; *p; p++)
-        if (*p == L'/')
-            *p = L'\\';
-    return true;
-}
-
-/* The path as the system wants it; kda_free. NULL: GetLastError tells why. */
-static WCHAR *system_path(const char *path)
-{
-    WCHAR *wide = widen(path);
-    if (!wide)
-        return NULL;
-    const bool done = is_extended(wide) || wcsncmp(wide, L"\\\\.\\", 4) == 0;
-    DWORD units = done ? 0 : GetFullPathNameW(wide, 0, NULL, NULL);
-    if (done || units < PLAIN_PATH_MAX || units > PATH_UNITS_MAX)
-        return wide;
-    WCHAR *full = extended(wide, units + 1);
-    kda_free(wide);
-    return full;
-}
-
 static DWORD attributes_of(const char *path)
 {
-    WCHAR *wide = system_path(path);
+    WCHAR *wide = kda_win_path(path);
     DWORD attributes = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
     kda_free(wide);
     return attributes;
@@ -148,7 +61,7 @@ enum kda_path_kind kda_path_kind(const char *path)
 
 static HANDLE open_handle(const char *path, DWORD access, DWORD share, DWORD how, DWORD flags)
 {
-    WCHAR *wide = system_path(path);
+    WCHAR *wide = kda_win_path(path);
     if (!wide)
         return INVALID_HANDLE_VALUE;
     /* A pipe whose name is given by mistake must not get to act for this user. */
@@ -271,7 +184,7 @@ enum kda_status kda_os_list(const char *path, kda_dir_fn add, void *context, str
     if (!pattern)
         return kda_fail(err, KDA_NO_MEMORY, "file", "out of memory reading folder \"%s\"", path);
     (void)snprintf(pattern, size, "%s%s", path, all);
-    WCHAR *wide = system_path(pattern);
+    WCHAR *wide = kda_win_path(pattern);
     kda_free(pattern);
     WIN32_FIND_DATAW found;
     HANDLE search = wide ? FindFirstFileW(wide, &found) : INVALID_HANDLE_VALUE;
@@ -330,7 +243,7 @@ bool kda_path_is_foreign(const char *path)
 
 void kda_file_remove(const char *path)
 {
-    WCHAR *wide = system_path(path);
+    WCHAR *wide = kda_win_path(path);
     if (wide)
         (void)DeleteFileW(wide);
     kda_free(wide);
@@ -338,7 +251,7 @@ void kda_file_remove(const char *path)
 
 void kda_dir_remove(const char *path)
 {
-    WCHAR *wide = system_path(path);
+    WCHAR *wide = kda_win_path(path);
     if (wide)
         (void)RemoveDirectoryW(wide);
     kda_free(wide);
@@ -349,7 +262,7 @@ static enum kda_status make_dir(const char *path, struct kda_error *err)
     struct reason reason;
     if (kda_fault())
         return kda_fail(err, KDA_IO, "file", "cannot create folder \"%s\": injected fault", path);
-    WCHAR *wide = system_path(path);
+    WCHAR *wide = kda_win_path(path);
     bool made = wide && CreateDirectoryW(wide, NULL);
     DWORD error = GetLastError();
     kda_free(wide);
@@ -481,7 +394,7 @@ enum kda_status kda_outfile_commit(struct kda_outfile *out, const char *target,
     if (kda_fault() || !FlushFileBuffers(out->handle))
         return kda_fail(err, KDA_IO, "file", "cannot flush \"%s\": %s", out->path,
                         last_words(&reason));
-    WCHAR *from = system_path(out->path), *to = system_path(target);
+    WCHAR *from = kda_win_path(out->path), *to = kda_win_path(target);
     bool moved = from && to && !kda_fault() && MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING);
     DWORD error = GetLastError();
     kda_free(from);

@@ -1,55 +1,73 @@
+/*
+ * text_win.c - what every file that talks to Windows needs: its texts, its paths, its errors.
+ */
 #include <windows.h>
 
-#include "win_text.h"
+#include "text_win.h"
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* As in lib/base/file_win.c, which the tool does not see. */
+#include "alloc.h"
+
+/* Longer paths need the form that Windows does not look into; folders may have 12 less than files,
+ * for a name of DOS. */
 #define PLAIN_PATH_MAX 240u
 #define PATH_UNITS_MAX 32767u
 
-wchar_t *win_wide(const char *text)
+wchar_t *kda_win_wide(const char *text)
 {
     int units = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
-    wchar_t *wide = units > 0 ? malloc((size_t)units * sizeof(*wide)) : NULL;
+    wchar_t *wide = units > 0 ? kda_calloc((size_t)units, sizeof(*wide)) : NULL;
     if (wide)
         (void)MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, units);
+    else if (units > 0)
+        SetLastError(ERROR_NOT_ENOUGH_MEMORY);
     return wide;
 }
 
-char *win_utf8(const wchar_t *wide)
+char *kda_win_utf8(const wchar_t *wide)
 {
     int size = WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL);
-    char *text = size > 0 ? malloc((size_t)size) : NULL;
+    char *text = size > 0 ? kda_calloc((size_t)size, 1) : NULL;
     if (text)
         (void)WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, size, NULL, NULL);
+    else if (size > 0)
+        SetLastError(ERROR_NOT_ENOUGH_MEMORY);
     return text;
 }
 
+/* The absolute path behind "\\?\", which lifts the limit of 260. */
 static wchar_t *extended(const wchar_t *path, DWORD units)
 {
     static const wchar_t plain[] = L"\\\\?\\", share[] = L"\\\\?\\UNC\\";
-    const size_t room = wcslen(share);
-    wchar_t *full = malloc((units + room + 1) * sizeof(*full));
-    DWORD count = full ? GetFullPathNameW(path, units, full + room, NULL) : 0;
-    if (count == 0 || count >= units) {
-        free(full);
+    const size_t room = sizeof(share) / sizeof(share[0]) - 1;
+    wchar_t *full = kda_calloc((size_t)units + room + 1, sizeof(*full));
+    if (!full) {
+        SetLastError(ERROR_NOT_ENOUGH_MEMORY);
         return NULL;
     }
-    const wchar_t *body = full + room;
+    DWORD count = GetFullPathNameW(path, units, full + room, NULL);
+    if (count == 0 || count >= units) {
+        kda_free(full);
+        return NULL;
+    }
+    wchar_t *body = full + room;
     const bool unc = body[0] == L'\\' && body[1] == L'\\';
+    /* "//?/" has become what it means. */
     const bool done = unc && (body[2] == L'?' || body[2] == L'.') && body[3] == L'\\';
+    /* Two of "\\server" are part of the prefix. */
     const wchar_t *from = unc && !done ? body + 2 : body;
     const wchar_t *prefix = done ? L"" : unc ? share : plain;
-    memmove(full + wcslen(prefix), from, (wcslen(from) + 1) * sizeof(*full));
-    memcpy(full, prefix, wcslen(prefix) * sizeof(*full));
+    size_t length = wcslen(prefix);
+    memmove(full + length, from, (wcslen(from) + 1) * sizeof(*full));
+    memcpy(full, prefix, length * sizeof(*full));
     return full;
 }
 
-/* Behind "\\?\" the system takes '/' for a character of a name, and no name may hold it. */
+/* Behind "\\?\" the system looks at nothing, and does not take '/' for what separates folders. No
+ * name holds one, so that it is meant as everywhere else. */
 static bool is_extended(wchar_t *wide)
 {
     if (wcsncmp(wide, L"\\\\?\\", 4) != 0)
@@ -60,9 +78,9 @@ static bool is_extended(wchar_t *wide)
     return true;
 }
 
-wchar_t *win_path(const char *path)
+wchar_t *kda_win_path(const char *path)
 {
-    wchar_t *wide = win_wide(path);
+    wchar_t *wide = kda_win_wide(path);
     if (!wide)
         return NULL;
     const bool done = is_extended(wide) || wcsncmp(wide, L"\\\\.\\", 4) == 0;
@@ -70,11 +88,11 @@ wchar_t *win_path(const char *path)
     if (done || units < PLAIN_PATH_MAX || units > PATH_UNITS_MAX)
         return wide;
     wchar_t *full = extended(wide, units + 1);
-    free(wide);
+    kda_free(wide);
     return full;
 }
 
-const char *win_error_text(uint32_t error, char *text, size_t cap)
+const char *kda_win_error_text(uint32_t error, char *text, size_t cap)
 {
     wchar_t wide[256];
     const DWORD flags = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS;
@@ -86,11 +104,11 @@ const char *win_error_text(uint32_t error, char *text, size_t cap)
     while (count > 0 && (wide[count - 1] <= L' ' || wide[count - 1] == L'.'))
         count--;
     wide[count < units ? count : units - 1] = L'\0';
-    char *words = count > 0 ? win_utf8(wide) : NULL;
+    char *words = count > 0 ? kda_win_utf8(wide) : NULL;
     if (words)
         (void)snprintf(text, cap, "%s (error %lu)", words, (unsigned long)error);
     else
         (void)snprintf(text, cap, "error %lu", (unsigned long)error);
-    free(words);
+    kda_free(words);
     return text;
 }
