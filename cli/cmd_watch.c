@@ -1,7 +1,7 @@
 /*
  * cmd_watch.c - kda watch: the events of the driver as they happen.
  *
- * The driver hands every reader the lines of its log from the moment it opens the device, and a
+ * The driver hands every reader the lines of its log from its first read on, and a
  * sensor.loss line where the reader was too slow; those of the sensor itself come the same way.
  * Neither is ever filtered out here.
  */
@@ -95,22 +95,11 @@ static uint32_t read_lines(struct watch *watch)
 static int make_filter(struct watch *watch)
 {
     const struct cli_options *o = &watch->cli->options;
-    struct kda_error err;
-    watch->filter.image = o->image;
-    watch->filter.has_pid = o->pid != NULL;
-    if (o->pid && !cli_parse_number(o->pid, 0, &watch->filter.pid)) {
-        cli_error("--pid wants a number, not '%s'", o->pid);
-        return CLI_USAGE;
-    }
-    if (o->kind && kda_log_filter_kinds(o->kind, &watch->filter.kinds, &err) != KDA_OK) {
-        cli_error_of(&err);
-        return CLI_USAGE;
-    }
     if (o->format && strcmp(o->format, "text") != 0 && strcmp(o->format, "jsonl") != 0) {
         cli_error("kda watch writes text or jsonl: what has no end yet cannot be %s", o->format);
         return CLI_USAGE;
     }
-    return CLI_DONE;
+    return cli_pick_events(o, &watch->filter);
 }
 
 static int open_device(const struct watch *watch)

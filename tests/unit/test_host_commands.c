@@ -271,6 +271,7 @@ static void test_arguments(void **state)
     assert_int_equal(RUN("watch", "--grep", "x"), CLI_USAGE); /* would hide losses */
     assert_int_equal(RUN("watch", "--pid", "x"), CLI_USAGE);
     assert_int_equal(RUN("watch", "--kind", "x"), CLI_USAGE);
+    assert_int_equal(RUN("watch", "--since", "x"), CLI_USAGE);
     assert_int_equal(RUN("live-dump"), CLI_USAGE);
     assert_int_equal(RUN("map", "--live"), CLI_USAGE);
     says("where you say");
@@ -432,6 +433,10 @@ static void test_watch(void **state)
     assert_string_equal(err_text, "");
     fake.read_at = 0;
     assert_int_equal(RUN("watch", "-f", "jsonl", "--pid", "200"), CLI_DONE);
+    assert_null(strstr(out_text, "\"id\":1"));
+    prints("\"id\":2");
+    fake.read_at = 0;
+    assert_int_equal(RUN("watch", "-f", "jsonl", "--since", "2026-11-29T21:04:05.15"), CLI_DONE);
     assert_null(strstr(out_text, "\"id\":1"));
     prints("\"id\":2");
     fake.read_at = 0;
