@@ -25,13 +25,6 @@ struct etl_run {
     uint64_t damages;
 };
 
-/* Rows carry the file's name, not the path: the same file gives the same rows anywhere. */
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static void note_time(struct etl_run *run, const struct kda_etl_record *record)
 {
     uint64_t time;
@@ -104,6 +97,7 @@ static enum kda_status run_file(struct etl_run *run, struct kda_error *err)
         status = read_records(run, err);
     if (status != KDA_OK)
         return status;
+    run->name = kda_etl_name(run->etl);
     if (run->stats) {
         kda_report_trace_total(run->cli->report, run->name, run->totals.records);
         kda_etl_stats_walk(run->stats, put_count, run);
@@ -121,7 +115,6 @@ static int run_files(struct cli *cli, bool stats)
     enum kda_status status = KDA_OK;
     for (size_t i = 1; i < cli->options.positional_count && status == KDA_OK; i++) {
         run.path = cli->options.words[i];
-        run.name = name_of(run.path);
         if (stats)
             status = kda_etl_stats_create(&run.stats, &err);
         if (status == KDA_OK)

@@ -24,12 +24,6 @@ struct events_run {
     uint64_t done, total; /* bytes, for the progress */
 };
 
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static int fail(const struct kda_error *err)
 {
     cli_error_of(err);
@@ -176,12 +170,12 @@ static enum kda_status open_traces(struct events_run *run, struct kda_error *err
     const struct cli_options *o = &run->events.cli->options;
     for (size_t i = 0; i < o->positional_count; i++) {
         struct trace *trace = &run->traces[i];
-        trace->name = name_of(o->words[i]);
         trace->place.source = KDA_DECODE_ETL;
         enum kda_status status = kda_etl_open(o->words[i], &trace->etl, err);
         if (status != KDA_OK)
             return status;
         run->count++;
+        trace->name = kda_etl_name(trace->etl);
         run->total += kda_etl_info(trace->etl)->file_size;
         if (!kda_etl_info(trace->etl)->has_header)
             cli_note(run->events.cli, "%s: the first record is damaged: there is no clock",

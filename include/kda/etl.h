@@ -369,6 +369,9 @@ void kda_etl_rewind(struct kda_etl *etl, enum kda_etl_order order);
 bool kda_etl_time(const struct kda_etl *etl, uint64_t raw, uint64_t *ret);
 
 const struct kda_etl_info *kda_etl_info(const struct kda_etl *etl);
+/* The file's name without folders; it lives as long as the handle. Rows carry it, so that the same
+ * file gives the same rows anywhere. */
+const char *kda_etl_name(const struct kda_etl *etl);
 size_t kda_etl_session_count(const struct kda_etl *etl);
 const struct kda_etl_session *kda_etl_session_at(const struct kda_etl *etl, size_t index);
 size_t kda_etl_cpu_count(const struct kda_etl *etl);

@@ -228,6 +228,11 @@ bool kda_etl_time(const struct kda_etl *etl, uint64_t raw, uint64_t *ret)
     return true;
 }
 
+const char *kda_etl_name(const struct kda_etl *etl)
+{
+    return kda_path_name(kda_file_name(etl->file));
+}
+
 const struct kda_etl_info *kda_etl_info(const struct kda_etl *etl)
 {
     return &etl->info;
