@@ -15,6 +15,21 @@ struct kda_map {
     size_t capacity; /* power of two */
 };
 
+/* Keys for what is no number: FNV-1a over the pieces that make it up, begun with KDA_MAP_HASH. Two
+ * things may have one key: who looks up compares them. Never 0 after kda_map_key. */
+#define KDA_MAP_HASH UINT64_C(0xcbf29ce484222325)
+static inline uint64_t kda_map_hash(uint64_t hash, const void *bytes, size_t size)
+{
+    const uint8_t *b = bytes;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ b[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+static inline uint64_t kda_map_key(uint64_t hash)
+{
+    return hash ? hash : 1;
+}
+
 void kda_map_init(struct kda_map *map);
 void kda_map_deinit(struct kda_map *map);
 /* True when `key` is there; *value (nullable) receives its value. */

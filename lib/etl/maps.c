@@ -26,12 +26,8 @@ void kda_maps_deinit(struct kda_map_list *maps)
 
 static uint64_t key_of(const uint8_t *provider, const char *name)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (unsigned i = 0; i < 16; i++)
-        h = (h ^ provider[i]) * UINT64_C(0x100000001b3);
-    for (; *name; name++)
-        h = (h ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-    return h ? h : 1;
+    uint64_t hash = kda_map_hash(KDA_MAP_HASH, provider, 16);
+    return kda_map_key(kda_map_hash(hash, name, strlen(name)));
 }
 
 /* Two names of the same key: the second one does without. */

@@ -44,18 +44,10 @@ void kda_registry_deinit(struct kda_registry *registry)
 
 /* ---- names ---- */
 
-static uint64_t hash_of(const uint8_t *bytes, uint32_t size)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ size;
-    for (uint32_t i = 0; i < size; i++)
-        h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return h ? h : 1;
-}
-
 /* Number of a name + 1; 0 where there is no room for it. The same names come again and again. */
 static uint64_t intern(struct kda_registry *r, const uint8_t *bytes, uint32_t size)
 {
-    uint64_t hash = hash_of(bytes, size), found;
+    uint64_t hash = kda_map_key(kda_map_hash(KDA_MAP_HASH, bytes, size)), found;
     if (kda_map_get(&r->interned, hash, &found)) {
         const struct kda_key_name *name = &r->names[found - 1];
         return name->size == size && memcmp(name->bytes, bytes, size) == 0 ? found : 0;

@@ -55,10 +55,7 @@ void kda_log_stats_destroy(struct kda_log_stats *stats)
 
 static uint64_t hash_of(const char *text, size_t size)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return hash ? hash : 1;
+    return kda_map_key(kda_map_hash(KDA_MAP_HASH, text, size));
 }
 
 /* NULL when memory ran out. */
