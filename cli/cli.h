@@ -256,7 +256,7 @@ void cli_events_end(struct cli_events *events);
 
 /* ---- cmd_etw.c ---- */
 
-/* All rows of the model, as `kda map` shows them. */
+/* Rows of every kind into the report, as `kda map` shows them to programs. */
 void cli_emit_map(struct cli *cli, const struct kda_selection *selection);
 
 /* ---- commands ---- */

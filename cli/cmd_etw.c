@@ -94,11 +94,6 @@ int cli_run_processes(struct cli *cli)
 void cli_emit_map(struct cli *cli, const struct kda_selection *selection)
 {
     struct kda_error err;
-    if (cli_is_text(cli)) {
-        kda_report_map(cli->report, cli->etw, selection,
-                       cli->options.verbose ? NULL : kda_kernel_gaps(cli->kernel));
-        return;
-    }
     size_t count;
     const struct kda_process *processes = processes_of(cli, &count, &err);
     const struct kda_symbols *symbols = kda_kernel_symbols(cli->kernel);
@@ -153,7 +148,11 @@ int cli_run_map(struct cli *cli)
         return code;
     code = cli_open_report(cli);
     if (code == CLI_DONE) {
-        cli_emit_map(cli, &selection);
+        if (cli_is_text(cli))
+            kda_report_map(cli->report, cli->etw, &selection,
+                           cli->options.verbose ? NULL : kda_kernel_gaps(cli->kernel));
+        else
+            cli_emit_map(cli, &selection);
         code = cli_finish(cli, CLI_DONE);
     }
     cli_unpick(&selection);
