@@ -83,8 +83,6 @@ void kda_compare_destroy(struct kda_compare *compare); /* NULL is allowed */
 KDA_MUST_CHECK enum kda_status kda_compare_add(struct kda_compare *compare, unsigned witness,
                                                const struct kda_log_line *line,
                                                struct kda_error *err);
-/* The time that a witness covers, where its events alone do not tell: before kda_compare_run. */
-void kda_compare_span(struct kda_compare *compare, unsigned witness, uint64_t from, uint64_t to);
 /* Matches; once, after the last line. */
 KDA_MUST_CHECK enum kda_status kda_compare_run(struct kda_compare *compare, struct kda_error *err);
 

@@ -54,7 +54,7 @@ struct kda_audit {
     size_t gaps_seen; /* of the kernel's, in gap_kinds already */
     const char *gap_kinds[64];
     size_t gap_kind_count;
-    bool pointer_clocks, clocks_decided; /* how this build stores GetCpuClock */
+    bool pointer_clocks; /* how this build stores GetCpuClock */
 
     struct kda_check_result *results;
     size_t result_count;

@@ -224,6 +224,18 @@ static const char *kind_text(unsigned kinds)
     return "unknown";
 }
 
+/* Is it sure that the driver has none of these? What cannot be decided is left open. */
+static bool lacks(struct kda_audit *audit, const struct kda_module *module, unsigned kinds,
+                  const struct kda_subject *subject, const char *kind)
+{
+    bool open = false;
+    if (has_callback(audit, module, kinds, &open))
+        return false;
+    if (open)
+        kda_audit_open(audit, subject, "not every %s callback can be read", kind);
+    return !open;
+}
+
 static void audit_driver(struct kda_audit *audit, const struct kda_module *module)
 {
     struct kda_subject subject = kda_subject_of("driver", module->name, module->base, NULL);
@@ -232,19 +244,13 @@ static void audit_driver(struct kda_audit *audit, const struct kda_module *modul
     kda_audit_examined(audit);
     enum kda_status status = kda_module_imports(audit->kernel, module, on_import, &wanted, &why);
     for (size_t i = 0; i < wanted.count; i++) {
-        bool open = false;
-        if (has_callback(audit, module, wanted.kinds[i], &open))
+        const char *kind = kind_text(wanted.kinds[i]);
+        if (!lacks(audit, module, wanted.kinds[i], &subject, kind))
             continue;
-        if (open) {
-            kda_audit_open(audit, &subject, "not every %s callback can be read",
-                           kind_text(wanted.kinds[i]));
-            continue;
-        }
-        kda_audit_finding(audit,
-                          kda_audit_is_security_driver(module->name) ? KDA_SEVERITY_HIGH
-                                                                     : KDA_SEVERITY_INFO,
-                          &subject, "the driver imports what registers a %s callback and has none",
-                          kind_text(wanted.kinds[i]));
+        kda_audit_finding(
+            audit,
+            kda_audit_is_security_driver(module->name) ? KDA_SEVERITY_HIGH : KDA_SEVERITY_INFO,
+            &subject, "the driver imports what registers a %s callback and has none", kind);
         kda_audit_hex(audit, "driver", module->va, module->base, NULL);
     }
     if (status == KDA_OK && audit->imports_left == 0)
@@ -298,16 +304,11 @@ static void check_security_driver(struct kda_audit *audit)
     for (size_t i = 0; i < count; i++) {
         struct kda_subject subject =
             kda_subject_of("driver", modules[i].name, modules[i].base, NULL);
-        bool open = false;
         if (!kda_audit_is_security_driver(modules[i].name))
             continue;
         kda_audit_examined(audit);
-        if (has_callback(audit, &modules[i], ALL_KINDS, &open))
+        if (!lacks(audit, &modules[i], ALL_KINDS, &subject, "kernel"))
             continue;
-        if (open) {
-            kda_audit_open(audit, &subject, "not every callback can be read");
-            continue;
-        }
         kda_audit_finding(audit, KDA_SEVERITY_HIGH, &subject,
                           "a security driver is loaded and the kernel calls it for nothing");
         kda_audit_hex(audit, "driver", modules[i].va, modules[i].base, NULL);

@@ -44,7 +44,6 @@ struct reading {
     struct kda_callbacks *out;
     size_t capacity;
     enum kda_callback_kind kind;
-    uint64_t head; /* of the list being walked */
     uint64_t type; /* object type whose list is being walked */
     bool damaged, no_memory;
 };
@@ -277,7 +276,6 @@ static void read_list(struct reading *reading, enum kda_callback_kind kind, uint
     struct kda_callback_source *source = &reading->out->sources[kind];
     struct kda_list_result result;
     reading->kind = kind;
-    reading->head = head;
     source->va = head;
     source->status = kda_list_walk(reading->kernel, head, KDA_MAX_LISTED_CALLBACKS, what, fn,
                                    reading, &result, NULL);

@@ -558,13 +558,6 @@ enum kda_status kda_compare_run(struct kda_compare *compare, struct kda_error *e
     return status == KDA_OK ? make_groups(compare, err) : status;
 }
 
-void kda_compare_span(struct kda_compare *compare, unsigned witness, uint64_t from, uint64_t to)
-{
-    struct kda_compare_witness *seen = &compare->sides[witness & 1].seen;
-    seen->first_time = from;
-    seen->last_time = to;
-}
-
 const struct kda_compare_witness *kda_compare_witness(const struct kda_compare *compare,
                                                       unsigned witness)
 {
