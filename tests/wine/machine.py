@@ -1,6 +1,5 @@
 """A Windows machine for the driver: a Wine prefix of its own, the driver's files in it, services, and
 a client that does what a test orders (drivers/client.c)."""
-import functools
 import os
 import shutil
 import signal
@@ -104,22 +103,6 @@ class Client:
         self.process.stdout.close()
 
 
-def meets_the_unload(test):
-    """For tests that hold a handle while the driver stops. Windows unloads a driver at its last
-    handle; Wine unloads it at once, and about once in thirty times hands a request to the image
-    that it has just unmapped. That is no fault of the driver's: such a test gets a second try."""
-    @functools.wraps(test)
-    def attempt(self):
-        try:
-            test(self)
-        except Exception as error:  # whatever the request met there
-            print("once more: %s (%s)" % (self.id(), error), flush=True)
-            self.doCleanups()
-            self.setUp()
-            test(self)
-    return attempt
-
-
 class Machine:
     """`with Machine("name") as m`: Wine has started, and is gone afterwards."""
 
@@ -189,6 +172,13 @@ class Machine:
 
     def install(self, name="kdamonitor"):
         self.client.expect("create", name, "C:\\windows\\system32\\drivers\\%s.sys" % name, GROUP)
+
+    def pin(self):
+        """The driver's image stays mapped. For tests that hold a handle while the driver, which runs,
+        stops: Windows unloads a driver at its last handle, Wine at once, and closes handles in an
+        image that it has just unmapped. The injector has to be there, in the same process."""
+        if self.order("pin") != "1":
+            raise Crash("the driver is not in the injector's process\n" + self.trouble())
 
     def set(self, value, data, kind="REG_DWORD"):
         """A value of the driver's parameters, before it starts."""

@@ -13,6 +13,7 @@ import wine_host
 from machine import Machine
 
 EXE = os.path.join(wine_host.WINDOWS, "kda.exe")
+CYCLES = 50
 
 
 def setUpModule():
@@ -20,6 +21,8 @@ def setUpModule():
 
 
 class Sensor(unittest.TestCase):
+    """Each test has a machine of its own, where kda.exe has installed the driver."""
+
     def setUp(self):
         self.machine = self.enterContext(Machine("exe-" + self.id().rsplit(".", 1)[1]))
         # Wine finds what the driver is linked to beside it; the driver itself kda.exe brings.
@@ -62,6 +65,12 @@ class Sensor(unittest.TestCase):
         self.addCleanup(end)
         return process
 
+    def verified(self, files):
+        """kda.exe says of the log what the tool of this system says: its account holds."""
+        result = self.kda("verify", *[wine_host.windows_path(p) for p in files])
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stdout, common.kda("verify", *files).stdout)
+
     def log_lines(self):
         lines = []
         for path in self.machine.files():
@@ -69,6 +78,8 @@ class Sensor(unittest.TestCase):
                 lines += f.read().splitlines()
         return lines
 
+
+class Life(Sensor):
     def test_life(self):
         self.say(3, "installed already", "driver", "install", EXE)
         self.say(0, "exclude", "driver", "filter", "list")
@@ -103,15 +114,34 @@ class Sensor(unittest.TestCase):
             self.assertEqual(rules[0], "exclude pid=4242 image=\"\\a b.exe\"")
             self.assertEqual(rules[1], "exclude kind=registry.* key=\\REGISTRY\\A\\")
             self.assertNotIn("thread.create", start["settings"]["Kinds"])
-        result = self.kda("verify", *[wine_host.windows_path(p) for p in self.machine.files()])
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertEqual(result.stdout, common.kda("verify", *self.machine.files()).stdout)
+        self.verified(self.machine.files())
 
-    @machine.meets_the_unload
+    def test_cycles(self):
+        """Each start begins a log of its own that names the one before."""
+        before = None
+        for _ in range(CYCLES):
+            self.say(0, "", "driver", "start")
+            self.say(0, "", "driver", "stop")
+            self.machine.check()
+            last = self.machine.files()[-1]
+            result = common.kda("verify", last)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            with open(last, encoding="utf-8") as f:
+                start = json.loads(f.readline())
+            self.assertEqual(start.get("previous_log"), before)
+            before = start["log"]
+        # The default number of files is kept, the others were removed.
+        self.assertEqual(len(self.machine.files()), 16)
+
+
+class Watch(Sensor):
     def test_watch_until_stop(self):
         """Two readers get the very lines of the log, and end with it."""
         self.machine.set("StatusSeconds", 1)
+        self.machine.client.expect("group", "kdamonitor", machine.GROUP)
+        self.machine.injector()
         self.say(0, "", "driver", "start")
+        self.machine.pin()
         whole, picked = self.watch("-f", "jsonl"), self.watch("-f", "jsonl", "--kind", "network")
         self.wait_for(lambda: self.status()["readers"] == 2)
         first = whole.stdout.readline().decode().rstrip("\n")
@@ -184,6 +214,55 @@ class Sensor(unittest.TestCase):
         self.wait_for(lambda: self.status()["readers"] == 0)
         self.say(0, "", "driver", "stop")
         self.machine.check()
+
+
+class Refusals(Sensor):
+    def test_module_is_missing(self):
+        """Without the filtering platform the system refuses; nothing of the driver stays."""
+        path = os.path.join(self.machine.prefix, machine.DRIVERS, "fwpkclnt.sys")
+        os.rename(path, path + ".away")
+        self.say(3, "cannot start the driver", "driver", "start")
+        self.say(3, "stopped", "driver", "status")
+        self.say(3, "the driver does not run", "watch")
+        os.rename(path + ".away", path)
+        self.say(0, "", "driver", "start")
+        self.say(0, "", "driver", "stop")
+        self.machine.check()
+        self.verified(self.machine.files())
+
+    def test_what_is_no_driver(self):
+        """A file that Windows cannot load: said, and it can be removed again."""
+        self.say(0, "removed", "driver", "remove")
+        text = os.path.join(self.machine.folder, "kdamonitor.sys")
+        with open(text, "w", encoding="utf-8") as f:
+            f.write("no driver\n")
+        self.say(3, "", "driver", "install", wine_host.windows_path(text + ".none"))
+        self.say(3, "not installed", "driver", "status")
+        self.say(0, "installed as", "driver", "install", wine_host.windows_path(text))
+        self.say(3, "cannot start the driver", "driver", "start")
+        self.say(3, "stopped", "driver", "status")
+        self.say(0, "removed", "driver", "remove")
+        self.say(3, "not installed", "driver", "start")
+
+    def test_folder_cannot_be_made(self):
+        """Recording goes on without a disk; the status says that lines do not reach it."""
+        self.machine.set("LogDirectory", "\\??\\Q:\\none", "REG_SZ")
+        self.say(0, "", "driver", "start")
+        self.wait_for(lambda: "0xc" in self.kda("driver", "status").stdout)
+        self.say(4, "Writing    no", "driver", "status")
+        self.say(0, "", "driver", "stop")
+        self.machine.check()
+
+    def test_wrong_settings_do_not_stop_it(self):
+        self.machine.set("RingShards", 3)
+        self.machine.set("FileCount", "many", "REG_SZ")
+        self.machine.set("Rules", "include nonsense", "REG_MULTI_SZ")
+        self.say(0, "", "driver", "start")
+        self.say(0, "", "driver", "stop")
+        self.machine.check()
+        self.assertEqual(set(json.loads(self.log_lines()[0])["rejected"]),
+                         {"RingShards", "FileCount", "Rules"})
+        self.verified(self.machine.files())
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
  * One order a line from standard input, one answer a line: `ok`, `ok DATA` in hexadecimal, or
  * `error N` with the system's number. Handles are numbered by who orders.
  *
- *   create NAME PATH GROUP | start NAME | stop NAME | delete NAME | state NAME
+ *   create NAME PATH GROUP | group NAME GROUP
+ *   start NAME | stop NAME | delete NAME | state NAME
  *   open H PATH ACCESS | close H | ioctl H CODE OUT-BYTES IN-HEX | read H BYTES | until H HEX
  *   wait H BYTES  begins a read and answers; `got H` waits for it; `cancel H` takes it back
  */
@@ -103,7 +104,11 @@ static void service_order(const char *order, char *rest)
         CloseServiceHandle(manager);
         return;
     }
-    if (!strcmp(order, "start"))
+    if (!strcmp(order, "group"))
+        done =
+            ChangeServiceConfigA(service, SERVICE_NO_CHANGE, SERVICE_NO_CHANGE, SERVICE_NO_CHANGE,
+                                 NULL, word(&rest), NULL, NULL, NULL, NULL, NULL);
+    else if (!strcmp(order, "start"))
         done = StartServiceA(service, 0, NULL);
     else if (!strcmp(order, "stop"))
         done = ControlService(service, SERVICE_CONTROL_STOP, &status);
@@ -258,7 +263,7 @@ static void device_order(const char *order, char *rest)
 
 int wmain(void)
 {
-    static const char *const services[] = {"create", "start", "stop", "delete", "state"};
+    static const char *const services[] = {"create", "group", "start", "stop", "delete", "state"};
 
     while (fgets(line, sizeof line, stdin)) {
         char *rest = line, *order;
