@@ -241,6 +241,7 @@ struct cli_events {
     struct kda_etl_decoder *decoder;
     uint64_t id;     /* of the next event, counted before filters; unique in one output */
     uint64_t losses; /* sensor.loss lines, also those that a filter took */
+    uint64_t picked; /* events that went on to the report */
 };
 
 /* What the options pick: of logs and of traces alike. Prints what is wrong with them. */
@@ -252,6 +253,8 @@ bool cli_events_put(struct cli_events *events, const struct kda_etl_record *reco
                     const struct kda_decode_place *place);
 bool cli_events_lose(struct cli_events *events, const struct kda_decode_loss *loss);
 /* Prints notes about descriptions and frees the decoder. */
+/* What a reader of the output has to know of it: losses, options that picked nothing. */
+void cli_events_note(const struct cli_events *events);
 void cli_events_end(struct cli_events *events);
 
 /* ---- cmd_etw.c ---- */

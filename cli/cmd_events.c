@@ -202,11 +202,8 @@ static int run_events(struct events_run *run)
     cli_phase(cli, "events_us");
     if (status != KDA_OK) /* an output file stays as it was */
         return status == KDA_CANCELLED ? CLI_INTERNAL : fail(&err);
-    if (run->events.losses == 0)
-        return cli_finish(cli, CLI_DONE);
-    cli_note(cli, "incomplete: %llu sensor.loss line%s", (unsigned long long)run->events.losses,
-             run->events.losses == 1 ? " tells what is missing" : "s tell what is missing");
-    return cli_finish(cli, CLI_INCOMPLETE);
+    cli_events_note(&run->events);
+    return cli_finish(cli, run->events.losses > 0 ? CLI_INCOMPLETE : CLI_DONE);
 }
 
 /* Options that say something about a memory image only; NULL = none was given. */

@@ -195,9 +195,7 @@ static void note_rest(const struct memory_run *run)
     if (old)
         cli_note(cli, "%zu more buffer%s events that were delivered before; --free adds them", old,
                  old == 1 ? " holds" : "s hold");
-    if (run->events.losses)
-        cli_note(cli, "incomplete: %llu sensor.loss line%s", (unsigned long long)run->events.losses,
-                 run->events.losses == 1 ? " tells what is missing" : "s tell what is missing");
+    cli_events_note(&run->events);
 }
 
 static int decode(struct memory_run *run)

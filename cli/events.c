@@ -91,13 +91,27 @@ static bool put(struct cli_events *events, const struct kda_event *event, uint64
 bool cli_events_put(struct cli_events *events, const struct kda_etl_record *record,
                     const struct kda_decode_place *place)
 {
-    return put(events, kda_etl_decoder_decode(events->decoder, record, place), events->id++);
+    const struct kda_event *event = kda_etl_decoder_decode(events->decoder, record, place);
+    events->picked += event != NULL;
+    return put(events, event, events->id++);
 }
 
 bool cli_events_lose(struct cli_events *events, const struct kda_decode_loss *loss)
 {
     events->losses++;
     return put(events, kda_etl_decoder_loss(events->decoder, loss), events->id++);
+}
+
+void cli_events_note(const struct cli_events *events)
+{
+    const uint64_t seen = events->id - events->losses;
+    if (seen > 0 && events->picked == 0)
+        cli_note(events->cli, "none of %llu event%s is what the options pick",
+                 (unsigned long long)seen, seen == 1 ? "" : "s");
+    if (events->losses > 0)
+        cli_note(events->cli, "incomplete: %llu sensor.loss line%s",
+                 (unsigned long long)events->losses,
+                 events->losses == 1 ? " tells what is missing" : "s tell what is missing");
 }
 
 void cli_events_end(struct cli_events *events)

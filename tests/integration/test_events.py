@@ -4,6 +4,7 @@ import glob
 import io
 import json
 import os
+import re
 import unittest
 
 import common
@@ -165,6 +166,16 @@ class Command(unittest.TestCase):
         self.assertTrue(all(r["time"] < "2020-07-29T00:06:22.4151847Z" for r in rows))
         rows = events(self, self.path, "--image", "TEST.x86", "--kind", "process.create")
         self.assertEqual(len(rows), 2)
+
+    def test_nothing_is_picked(self):
+        """An empty answer says that there were events: the name may be mistyped."""
+        for picked, args in ((0, ["--provider", "microsoft-windows-dns-clint"]),
+                             (0, ["--image", "no such image"]), (4, ["--provider",
+                             "microsoft-windows-dns-client"])):
+            result = common.kda("events", "-f", "jsonl", self.path, *args)
+            self.assertEqual((result.returncode, len(result.stdout.splitlines())), (0, picked))
+            self.assertEqual(re.sub("[0-9]+", "N", result.stderr), "" if picked else
+                             "kda: none of N events is what the options pick\n")
 
     def test_formats(self):
         args = ["--kind", "process.create,network", "-q"]
