@@ -1,6 +1,7 @@
 /*
  * pick.c - what people type (session id or name, provider GUID or name, silo) to objects of the
- * model. A name that fits nothing is a usage error that lists what there is.
+ * model. A name that fits nothing is a usage error that lists what there is; where memory is
+ * missing, what it names may be there, and the answer is incomplete.
  */
 #include "cli.h"
 
@@ -12,6 +13,17 @@
 static bool has_name(const struct kda_etw_session *session)
 {
     return KDA_ETW_HAS(session, S, NAME) && session->name;
+}
+
+static int not_found(const struct cli *cli)
+{
+    const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
+    size_t count = gaps->count + gaps->dropped;
+    if (!kda_gaps_any(gaps))
+        return CLI_USAGE;
+    cli_error("it may be in memory that is missing: %zu gap%s ('kda map -v' lists %s)", count,
+              count == 1 ? "" : "s", count == 1 ? "it" : "them");
+    return CLI_INCOMPLETE;
 }
 
 /* ---- silo ---- */
@@ -35,7 +47,7 @@ static int pick_silo(struct cli *cli, const char *word, struct kda_selection *se
     cli_error("no silo '%s' in this image; there %s:", word, count == 1 ? "is" : "are");
     for (size_t i = 0; i < count && i < LISTED_MAX; i++)
         cli_error("  %s", silos[i].label);
-    return CLI_USAGE;
+    return not_found(cli);
 }
 
 /* ---- sessions ---- */
@@ -65,7 +77,7 @@ static int no_session(struct cli *cli, const char *word, const struct kda_select
         list_session(sessions[i]);
         listed++;
     }
-    return CLI_USAGE;
+    return not_found(cli);
 }
 
 /* Two sessions of one silo: an id and a name that fit different ones, or one name used twice. */
@@ -166,7 +178,7 @@ static int pick_providers(struct cli *cli, const char *word, struct kda_selectio
     else
         cli_error("no provider '%s' in this image; --grep TEXT searches every value", word);
     free(hits);
-    return CLI_USAGE;
+    return not_found(cli);
 }
 
 int cli_pick(struct cli *cli, const char *session, const char *provider,

@@ -265,9 +265,9 @@ class Selection(unittest.TestCase):
         self.assertEqual([r["silo"] for r in
                           self.rows("sessions", self.image, "4", "--silo", other)], [other])
 
-    def refused(self, *args, says):
+    def refused(self, *args, says, code=2):
         result = kda(*args)
-        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        self.assertEqual((result.returncode, result.stdout), (code, ""), result.stderr)
         for text in says:
             self.assertIn(text, result.stderr)
 
@@ -289,6 +289,16 @@ class Selection(unittest.TestCase):
         table = list(csv.DictReader(io.StringIO(
             kda("sessions", image, "--grep", "CALC", "-f", "csv").stdout)))
         self.assertEqual([row["name"] for row in table], ["'" + shown])
+
+    def test_names_of_what_may_be_missing(self):
+        """Where memory is missing, a session that is not found is no mistake of who asks."""
+        image = forge("win11", "cli-hole.raw", "--add", "hole what=session:3")
+        unsure = ["may be in memory that is missing", " gaps ('kda map -v' lists them)"]
+        self.refused("sessions", image, "Eventlog-Security", code=4,
+                     says=["no session 'Eventlog-Security'", "  [3] ?\n"] + unsure)
+        self.refused("providers", image, "none-of-them", code=4, says=["no provider"] + unsure)
+        self.refused("sessions", image, "--silo", "0x1", code=4, says=["no silo '0x1'"] + unsure)
+        self.assertEqual(len(self.rows("sessions", self.image, "Eventlog-Security")), 1)
 
     def test_consumers_and_providers_of_a_session(self):
         consumers = self.rows("consumers", self.image, "--session", "17")
