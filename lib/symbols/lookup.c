@@ -48,9 +48,10 @@ void kda_lookup_structs(struct kda_lookup *lookup)
     build(lookup, struct_name, KDA_STRUCT_COUNT);
 }
 
+/* `text` comes from a file, and may hold a NUL. */
 static bool same(const char *name, const char *text, size_t size)
 {
-    return strncmp(name, text, size) == 0 && name[size] == '\0';
+    return strlen(name) == size && memcmp(name, text, size) == 0;
 }
 
 bool kda_lookup_find(const struct kda_lookup *lookup, const char *text, size_t size, unsigned *id)

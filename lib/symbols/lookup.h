@@ -22,7 +22,7 @@ struct kda_lookup {
 
 void kda_lookup_symbols(struct kda_lookup *lookup);
 void kda_lookup_structs(struct kda_lookup *lookup);
-/* `text` need not end in NUL. */
+/* `text` need not end in NUL, and may hold one. */
 bool kda_lookup_find(const struct kda_lookup *lookup, const char *text, size_t size, unsigned *id);
 
 /* The fields of one structure: ids first to end - 1. */
