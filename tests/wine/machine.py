@@ -15,6 +15,9 @@ BUILD = os.path.join(wine_host.WORK, "wine-drivers")
 DRIVERS = "drive_c/windows/system32/drivers"
 # One group: Wine runs the services of a group in one process, with one instance of each module.
 GROUP = "KDAMonitorTest"
+REGISTRY_TYPES = {"REG_SZ": 1, "REG_DWORD": 4, "REG_MULTI_SZ": 7}
+REGISTRY_ENDS = {"REG_SZ": "\0", "REG_MULTI_SZ": "\0\0"}
+SERVICE = "SYSTEM\\CurrentControlSet\\Services\\kdamonitor"
 # Far above what a loaded machine needs; nothing waits for it to pass.
 TIMEOUT = 300
 # What Wine prints when code in the driver's process fails.
@@ -182,11 +185,12 @@ class Machine:
 
     def set(self, value, data, kind="REG_DWORD"):
         """A value of the driver's parameters, before it starts."""
-        key = "HKLM\\SYSTEM\\CurrentControlSet\\Services\\kdamonitor\\Parameters"
-        subprocess.run([wine_host.find(), "reg.exe", "add", key, "/v", value, "/t", kind, "/d",
-                        str(data), "/f"], env=self.environment(), timeout=TIMEOUT, check=True,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        if kind == "REG_DWORD":
+            text = struct.pack("<I", data)
+        else:
+            text = (data + REGISTRY_ENDS[kind]).encode("utf-16-le")
+        self.client.expect("registry", SERVICE + "\\Parameters", value, REGISTRY_TYPES[kind],
+                           text.hex())
 
     def start(self, name="kdamonitor"):
         self.client.expect("start", name)

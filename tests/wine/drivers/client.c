@@ -6,6 +6,7 @@
  *
  *   create NAME PATH GROUP | group NAME GROUP
  *   start NAME | stop NAME | delete NAME | state NAME
+ *   registry KEY NAME TYPE HEX  sets a value below HKEY_LOCAL_MACHINE
  *   open H PATH ACCESS | close H | ioctl H CODE OUT-BYTES IN-HEX | read H BYTES | until H HEX
  *   wait H BYTES  begins a read and answers; `got H` waits for it; `cancel H` takes it back
  */
@@ -124,6 +125,27 @@ static void service_order(const char *order, char *rest)
         ok();
     CloseServiceHandle(service);
     CloseServiceHandle(manager);
+}
+
+/* --- registry -------------------------------------------------------------------------------- */
+
+static void registry_set(char *rest)
+{
+    static unsigned char bytes[LINE_BYTES / 2];
+    wchar_t key[512], name[256];
+    size_t keys = mbstowcs(key, word(&rest), 511), names = mbstowcs(name, word(&rest), 255);
+    DWORD type = (DWORD)strtoul(word(&rest), NULL, 0);
+    size_t size = unhex(word(&rest), bytes);
+    LSTATUS error = ERROR_INVALID_PARAMETER;
+
+    if (keys < 511 && names < 255) {
+        key[keys] = name[names] = L'\0';
+        error = RegSetKeyValueW(HKEY_LOCAL_MACHINE, key, name, type, bytes, (DWORD)size);
+    }
+    if (error == ERROR_SUCCESS)
+        ok();
+    else
+        failed((DWORD)error);
 }
 
 /* --- devices --------------------------------------------------------------------------------- */
@@ -274,6 +296,8 @@ int wmain(void)
             service = service || !strcmp(order, services[i]);
         if (service)
             service_order(order, rest);
+        else if (!strcmp(order, "registry"))
+            registry_set(rest);
         else
             device_order(order, rest);
         fflush(stdout);
