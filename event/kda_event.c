@@ -39,12 +39,6 @@ const uint8_t kda_class_percent[KDA_CLASS_COUNT] = {
 #undef C
 };
 
-static const uint8_t type_is_variable[KDA_TYPE_COUNT] = {
-#define T(name, variable, doc) variable,
-    KDA_TYPES(T)
-#undef T
-};
-
 const char *kda_source_name(unsigned source)
 {
     switch (source) {
@@ -130,11 +124,6 @@ const struct kda_name *kda_value_name(unsigned type, uint64_t value)
     return NULL;
 }
 
-_Bool kda_type_is_variable(unsigned type)
-{
-    return type < KDA_TYPE_COUNT && type_is_variable[type];
-}
-
 /* --- reading --------------------------------------------------------------------------------- */
 
 static _Bool masks_valid(const struct kda_event *event)
@@ -179,7 +168,7 @@ _Bool kda_event_valid(const void *record, size_t bytes)
             !kda_omit_reason_name((uint8_t)kda_event_slots(event)[slot]))
             return 0;
         if (event->present >> slot & 1 &&
-            type_is_variable[kda_kinds[event->kind].fields[slot].type] &&
+            kda_type_is_variable(kda_kinds[event->kind].fields[slot].type) &&
             !place_valid(event, slot, &room))
             return 0;
     }
@@ -202,7 +191,7 @@ _Bool kda_event_get(const struct kda_event *event, enum kda_field field, uint64_
 {
     unsigned slot = slot_of(event, field);
     if (slot == KDA_EVENT_MAX_SLOTS || !(event->present >> slot & 1) ||
-        type_is_variable[kda_kinds[event->kind].fields[slot].type])
+        kda_type_is_variable(kda_kinds[event->kind].fields[slot].type))
         return 0;
     *value = kda_event_slots(event)[slot];
     return 1;
@@ -213,7 +202,7 @@ _Bool kda_event_get_bytes(const struct kda_event *event, enum kda_field field,
 {
     unsigned slot = slot_of(event, field);
     if (slot == KDA_EVENT_MAX_SLOTS || !(event->present >> slot & 1) ||
-        !type_is_variable[kda_kinds[event->kind].fields[slot].type])
+        !kda_type_is_variable(kda_kinds[event->kind].fields[slot].type))
         return 0;
     uint64_t place = kda_event_slots(event)[slot];
     value->at = (const uint8_t *)event + (uint32_t)place;
@@ -239,7 +228,7 @@ _Bool kda_object_next(struct kda_bytes *rest, struct kda_object_entry *entry)
     unsigned type = rest->at[0];
     if (type >= KDA_TYPE_COUNT || name > body || value > body - name)
         return 0;
-    if (!type_is_variable[type] && value != sizeof(uint64_t))
+    if (!kda_type_is_variable(type) && value != sizeof(uint64_t))
         return 0;
     entry->type = type;
     entry->name = (struct kda_bytes){rest->at + KDA_OBJECT_ENTRY_BYTES, name};

@@ -148,7 +148,13 @@ const struct kda_name *kda_value_name(unsigned type, uint64_t value);
 const char *kda_source_name(unsigned source);
 const char *kda_class_name(unsigned class_);
 const char *kda_omit_reason_name(unsigned reason);
-_Bool kda_type_is_variable(unsigned type); /* the slot is a place */
+/* The slot is a place. `type` may be anything. */
+static inline _Bool kda_type_is_variable(unsigned type)
+{
+#define T(name, variable, doc) | (uint32_t)(variable) << KDA_TYPE_##name
+    return type < KDA_TYPE_COUNT && (((uint32_t)0 KDA_TYPES(T)) >> type & 1);
+#undef T
+}
 
 static inline enum kda_class kda_class_of(unsigned kind)
 {

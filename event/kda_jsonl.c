@@ -176,15 +176,8 @@ static _Bool put_entry(struct kda_out *o, const struct kda_object_entry *entry, 
     kda_out_need(o, 1);
     if (!first)
         kda_out_char(o, ',');
-    if (!array) {
-        /* A name ends at its NUL, if it has one: many readers do not take one in a key. */
-        size_t bytes = 0;
-        while (bytes < entry->name.size && entry->name.at[bytes] != 0)
-            bytes++;
-        kda_out_utf8(o, entry->name.at, bytes);
-        kda_out_need(o, 1);
-        kda_out_char(o, ':');
-    }
+    if (!array)
+        kda_out_key(o, entry->name.at, entry->name.size);
     if (entry->type == KDA_TYPE_OBJECT || entry->type == KDA_TYPE_ARRAY)
         return 1;
     if (kda_type_is_variable(entry->type))

@@ -52,6 +52,11 @@ static const char two_digits[200] = "0001020304050607080910111213141516171819202
                                     "62636465666768697071727374757677787980818283848586878889909192"
                                     "93949596979899";
 static const char hex_digits[16] = "0123456789abcdef";
+#define P(a)                                                                                       \
+    a "0" a "1" a "2" a "3" a "4" a "5" a "6" a "7" a "8" a "9" a "a" a "b" a "c" a "d" a "e" a "f"
+static const char two_hex_digits[512] = P("0") P("1") P("2") P("3") P("4") P("5") P("6") P("7")
+    P("8") P("9") P("a") P("b") P("c") P("d") P("e") P("f");
+#undef P
 
 void kda_out_two(struct kda_out *o, unsigned value)
 {
@@ -97,8 +102,11 @@ void kda_out_hex(struct kda_out *o, uint64_t value, unsigned digits)
     unsigned needed = value ? (67u - (unsigned)__builtin_clzll(value)) / 4 : 1;
     if (needed < digits)
         needed = digits;
-    for (char *at = o->at + needed; at > o->at; value >>= 4)
-        *--at = hex_digits[value & 0xF];
+    char *at = o->at + needed;
+    for (; at - o->at >= 2; value >>= 8)
+        kda_copy(at -= 2, &two_hex_digits[2 * (value & 0xFF)], 2);
+    if (at > o->at)
+        *o->at = hex_digits[value & 0xF];
     o->at += needed;
 }
 
@@ -108,8 +116,8 @@ void kda_out_binary(struct kda_out *o, const uint8_t *at, size_t bytes)
     kda_out_char(o, '"');
     for (size_t i = 0; i < bytes; i++) {
         kda_out_need(o, 2);
-        kda_out_char(o, hex_digits[at[i] >> 4]);
-        kda_out_char(o, hex_digits[at[i] & 0xF]);
+        kda_copy(o->at, &two_hex_digits[2u * at[i]], 2);
+        o->at += 2;
     }
     kda_out_need(o, 1);
     kda_out_char(o, '"');
@@ -313,4 +321,49 @@ void kda_out_utf8(struct kda_out *o, const uint8_t *at, size_t bytes)
     }
     kda_out_need(o, 1);
     kda_out_char(o, '"');
+}
+
+#define KEY_BYTES 128u
+
+static inline _Bool copy_plain_8(char *to, const uint8_t *at)
+{
+    uint64_t text = kda_read64(at);
+    kda_copy(to, &text, sizeof text);
+    return is_plain_8(text);
+}
+
+/* Copies a key to `to`, where there is room; false where it needs escapes. The last eight bytes may
+ * overlap those before. */
+static _Bool copy_plain(char *to, const uint8_t *at, size_t bytes)
+{
+    size_t done = 0;
+    if (bytes < 8) {
+        for (; done < bytes && is_plain(at[done]); done++)
+            to[done] = (char)at[done];
+        return done == bytes;
+    }
+    for (; bytes - done > 8; done += 8) {
+        if (!copy_plain_8(to + done, at + done))
+            return 0;
+    }
+    return copy_plain_8(to + bytes - 8, at + bytes - 8);
+}
+
+void kda_out_key(struct kda_out *o, const uint8_t *at, size_t bytes)
+{
+    size_t size = 0;
+    if (KDA_LIKELY(bytes <= KEY_BYTES)) {
+        kda_out_need(o, bytes + 3);
+        if (KDA_LIKELY(copy_plain(o->at + 1, at, bytes))) {
+            o->at[0] = '"';
+            o->at += bytes + 1;
+            kda_out_literal(o, "\":");
+            return;
+        }
+    }
+    while (size < bytes && at[size] != 0)
+        size++;
+    kda_out_utf8(o, at, size);
+    kda_out_need(o, 1);
+    kda_out_char(o, ':');
 }

@@ -69,6 +69,9 @@ void kda_out_two(struct kda_out *o, unsigned value);
 /* With quotes; they look after their own room. */
 void kda_out_utf16(struct kda_out *o, const uint8_t *at, size_t bytes);
 void kda_out_utf8(struct kda_out *o, const uint8_t *at, size_t bytes);
+/* The same for the key of an entry, and the colon. A key ends at its NUL, if it has one: many
+ * readers do not take one in a key. */
+void kda_out_key(struct kda_out *o, const uint8_t *at, size_t bytes);
 void kda_out_binary(struct kda_out *o, const uint8_t *at, size_t bytes);
 void kda_out_time(struct kda_out *o, uint64_t utc);
 void kda_out_ip(struct kda_out *o, const uint8_t *at, size_t bytes);

@@ -324,8 +324,12 @@ static void put_fields(const struct kda_decoding *x, const struct kda_mof_event 
     kda_event_object_begin(b, kda_decode_field(kind, x->d->slots[kind].fields));
     walk->out = b;
     walk->skip_placed = true;
-    walk->places = NULL;
-    (void)kda_payload_walk(walk);
+    if (event->t.flat) {
+        kda_payload_put(walk);
+    } else {
+        walk->places = NULL;
+        (void)kda_payload_walk(walk);
+    }
     if (etw && path)
         kda_event_object_bytes(b, "Key", KDA_TYPE_STRING, path->at, path->size);
     put_rest(b, walk);

@@ -198,6 +198,9 @@ static enum kda_status take_fields(struct kda_mof *mof, const struct kda_mof_row
     }
     event->t.count = (uint16_t)index;
     event->t.top = (uint16_t)top;
+    event->t.flat = true;
+    for (unsigned i = 0; i < index; i++)
+        event->t.flat &= !(fields[i].flags & KDA_FIELD_IS_ARRAY) && fields[i].in != KDA_IN_STRUCT;
     return KDA_OK;
 }
 

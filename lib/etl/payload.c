@@ -65,6 +65,8 @@ static uint32_t fixed_size(const struct kda_payload *p, const struct kda_etl_fie
         [KDA_IN_FLOAT] = 4,       [KDA_IN_DOUBLE] = 8, [KDA_IN_GUID] = 16, [KDA_IN_FILETIME] = 8,
         [KDA_IN_SYSTEMTIME] = 16, [KDA_IN_HEX32] = 4,  [KDA_IN_HEX64] = 8,
     };
+    if (f->in < sizeof(sizes) && sizes[f->in] != 0)
+        return sizes[f->in];
     switch (f->in) {
     case KDA_IN_POINTER:
     case KDA_IN_SIZE:
@@ -76,7 +78,7 @@ static uint32_t fixed_size(const struct kda_payload *p, const struct kda_etl_fie
     case KDA_IN_ANSI_CHAR:
         return 1;
     default:
-        return f->in < sizeof(sizes) ? sizes[f->in] : 0;
+        return 0;
     }
 }
 
@@ -215,16 +217,10 @@ static bool binary_extent(struct kda_payload *p, const struct kda_etl_field *f, 
     return true;
 }
 
+/* For what has no fixed size. */
 static bool extent_of(struct kda_payload *p, const struct kda_etl_field *f, struct extent *e)
 {
     *e = (struct extent){0, 0, 0};
-    uint32_t size = fixed_size(p, f);
-    if (size != 0) {
-        if (left(p) < size)
-            return fail(p, f, "is missing");
-        e->size = e->whole = size;
-        return true;
-    }
     switch (f->in) {
     case KDA_IN_UNICODE:
     case KDA_IN_ANSI:
@@ -266,19 +262,35 @@ static bool shown(const struct kda_payload *p, const struct kda_etl_field *f)
            !(p->skip_placed && f->flags & KDA_FIELD_PLACED);
 }
 
+/* A value whose bytes are at p->pos + skip. `name` is NULL for items of an array. */
+static inline void value(struct kda_payload *p, unsigned index, const char *name, uint32_t skip,
+                         uint32_t size)
+{
+    const struct kda_etl_field *f = &p->t->fields[index];
+    const uint8_t *at = p->bytes + p->pos + skip;
+    if (p->t->has_refs && kda_in_type_is_integer(f->in))
+        p->values[index] = kda_payload_integer(f->in, at, size);
+    if (p->places && name)
+        p->places[index] = (struct kda_place){p->pos + skip, size, true};
+    if (shown(p, f))
+        kda_payload_emit(p->out, f, name, at, size);
+}
+
 static bool item(struct kda_payload *p, unsigned index, const char *name)
 {
     const struct kda_etl_field *f = &p->t->fields[index];
+    uint32_t size = fixed_size(p, f);
     struct extent e;
+    if (size != 0) {
+        if (left(p) < size)
+            return fail(p, f, "is missing");
+        value(p, index, name, 0, size);
+        p->pos += size;
+        return true;
+    }
     if (!extent_of(p, f, &e))
         return false;
-    const uint8_t *at = p->bytes + p->pos + e.skip;
-    if (p->t->has_refs && kda_in_type_is_integer(f->in))
-        p->values[index] = kda_payload_integer(f->in, at, e.size);
-    if (p->places && name)
-        p->places[index] = (struct kda_place){p->pos + e.skip, e.size, true};
-    if (shown(p, f))
-        kda_payload_emit(p->out, f, name, at, e.size);
+    value(p, index, name, e.skip, e.size);
     p->pos += e.whole;
     return true;
 }
@@ -331,6 +343,18 @@ static bool items(struct kda_payload *p, unsigned index, uint64_t count)
     return true;
 }
 
+/* Items of one size, which are all there; without a step each, since each takes bytes. Those that
+ * are not written are passed at once: stacks make up most of a trace. */
+static void fixed_items(struct kda_payload *p, unsigned index, uint32_t count, uint32_t size)
+{
+    if (count > 0 && (p->out || p->t->has_refs)) {
+        for (uint32_t i = 0; i < count; i++, p->pos += size)
+            value(p, index, NULL, 0, size);
+        return;
+    }
+    p->pos += count * size;
+}
+
 static bool array(struct kda_payload *p, unsigned index)
 {
     const struct kda_etl_field *f = &p->t->fields[index];
@@ -350,10 +374,16 @@ static bool array(struct kda_payload *p, unsigned index)
         }
     }
     bool open = shown(p, f) && kda_event_object_open(out, f->name, KDA_TYPE_ARRAY);
+    bool fits = true;
     p->places = NULL;
     if (!open)
         p->out = NULL;
-    bool fits = items(p, index, count);
+    if (size != 0 && count != UINT64_MAX)
+        fixed_items(p, index, (uint32_t)count, size);
+    else if (size != 0 && left(p) % size == 0)
+        fixed_items(p, index, left(p) / size, size);
+    else
+        fits = items(p, index, count);
     p->out = out;
     p->places = places;
     if (open)
@@ -395,4 +425,14 @@ bool kda_payload_walk(struct kda_payload *p)
     if (p->places)
         memset(p->places, 0, p->t->count * sizeof(*p->places));
     return group(p, 0, p->t->top);
+}
+
+void kda_payload_put(const struct kda_payload *p)
+{
+    for (unsigned i = 0; i < p->t->count; i++) {
+        const struct kda_etl_field *f = &p->t->fields[i];
+        const struct kda_place *place = &p->places[i];
+        if (place->present && shown(p, f))
+            kda_payload_emit(p->out, f, f->name, p->bytes + place->off, place->size);
+    }
 }

@@ -35,6 +35,10 @@ struct kda_payload {
 /* False where the bytes do not fit; `problem` says why, and what was before it is written. */
 bool kda_payload_walk(struct kda_payload *p);
 
+/* Writes what a walk has found, for flat templates: `out` and `skip_placed` may have been set
+ * since, and `places` are those that it filled in. */
+void kda_payload_put(const struct kda_payload *p);
+
 /* Writes one value as an entry of the open object. `bytes` are its bytes without a count. */
 void kda_payload_emit(struct kda_event_builder *out, const struct kda_etl_field *f,
                       const char *name, const uint8_t *bytes, uint32_t size);

@@ -126,6 +126,7 @@ struct kda_etl_template {
     uint16_t top;       /* of those on the first level, which begins with field 0 */
     uint8_t version;    /* that the description is for */
     bool has_refs;      /* lengths or counts from other fields */
+    bool flat;          /* kernel tables: each field is one value, no array, no structure */
     bool exact;         /* says nothing about counts: bytes left over prove it wrong */
     const char *origin; /* string constant, for messages */
 };

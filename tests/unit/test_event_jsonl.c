@@ -351,6 +351,66 @@ static void strings_of_all_kinds(void **state)
     }
 }
 
+/* A key of `count` characters x, one of them, at `place`, another. */
+static void check_key(size_t count, size_t place, char other_one, const char *shown)
+{
+    struct kda_event_builder b;
+    char name[300], want[320];
+    memset(name, 'x', count);
+    name[count] = '\0';
+    begin(&b, KDA_KIND_SENSOR_START);
+    kda_event_object_begin(&b, KDA_FIELD_START_SETTINGS);
+    uint8_t *at = (uint8_t *)b.event + b.used + KDA_OBJECT_ENTRY_BYTES;
+    kda_event_object_number(&b, name, KDA_TYPE_NUMBER, 1);
+    /* A record from elsewhere may have anything in its names, NULs too. */
+    if (place < count)
+        at[place] = (uint8_t)other_one;
+    kda_event_object_end(&b);
+    encode(&b);
+    size_t used = (size_t)snprintf(want, sizeof want, "\"settings\":{\"");
+    for (size_t i = 0; i < count && !(i == place && other_one == '\0'); i++)
+        used += (size_t)snprintf(want + used, sizeof want - used, "%s", i == place ? shown : "x");
+    (void)snprintf(want + used, sizeof want - used, "\":1}");
+    assert_non_null(strstr(line, want));
+}
+
+static void keys_of_all_kinds(void **state)
+{
+    (void)state;
+    for (size_t count = 0; count < 150; count++) {
+        check_key(count, count, 'x', "x");
+        for (size_t place = 0; place<count; place += count> 40 ? 7 : 1) {
+            check_key(count, place, '"', "\\\"");
+            check_key(count, place, '\\', "\\\\");
+            check_key(count, place, '\x1f', "\\u001f");
+            check_key(count, place, '\x7f', "\x7f");
+            check_key(count, place, '\xe9', "\xEF\xBF\xBD");
+            check_key(count, place, '\0', "");
+        }
+    }
+}
+
+static void hexadecimal_numbers(void **state)
+{
+    (void)state;
+    char want[40];
+    for (unsigned bits = 0; bits <= 64; bits++) {
+        struct kda_event_builder b;
+        uint64_t value = bits ? UINT64_C(0xfedcba9876543210) >> (64 - bits) : 0;
+        begin(&b, KDA_KIND_SENSOR_START);
+        kda_event_object_begin(&b, KDA_FIELD_START_SETTINGS);
+        kda_event_object_number(&b, "n", KDA_TYPE_HEX, value);
+        kda_event_object_bytes(&b, "b", KDA_TYPE_BINARY, &value, 8);
+        kda_event_object_end(&b);
+        encode(&b);
+        snprintf(want, sizeof want, "{\"n\":\"0x%llx\",", (unsigned long long)value);
+        assert_non_null(strstr(line, want));
+        snprintf(want, sizeof want, "\"b\":\"%016llx\"}",
+                 (unsigned long long)__builtin_bswap64(value));
+        assert_non_null(strstr(line, want));
+    }
+}
+
 /* For every capacity: same size told, right bytes if it fits, nothing written behind the end. */
 static void every_capacity(void **state)
 {
@@ -501,6 +561,8 @@ int main(void)
         cmocka_unit_test(sensor_lines),
         cmocka_unit_test(registry_data),
         cmocka_unit_test(strings_of_all_kinds),
+        cmocka_unit_test(keys_of_all_kinds),
+        cmocka_unit_test(hexadecimal_numbers),
         cmocka_unit_test(every_capacity),
         cmocka_unit_test(longest_line_fits),
         cmocka_unit_test(times_are_exact),
