@@ -19,6 +19,8 @@ static const struct row errors[] = {
      "of a user who has it"},
     {ADVICE_INSTALL, HOST_NOT_FOUND,
      "name the driver's file: kda driver install PATH\\kdamonitor.sys"},
+    {ADVICE_INSTALL, 336, /* ERROR_DIRECTORY_NOT_SUPPORTED */
+     "name the driver's file, not its folder: kda driver install PATH\\kdamonitor.sys"},
     {ADVICE_INSTALL, 32, /* ERROR_SHARING_VIOLATION */
      "a driver of this name is loaded and its file is in use: kda driver stop, kda driver remove, "
      "then install again"},
@@ -82,6 +84,12 @@ static const struct row errors[] = {
      "driver and kda are of different versions: install the driver that came with this kda"},
     {ADVICE_SETTINGS, HOST_NOT_FOUND,
      "the driver is not installed: kda driver install"},
+    {ADVICE_SETTINGS, 111, /* ERROR_BUFFER_OVERFLOW */
+     "the driver reads lists of up to 64 KiB: remove rules, or shorten them"},
+    {ADVICE_SETTINGS, 1113, /* ERROR_NO_UNICODE_TRANSLATION */
+     "a text of the list is none (half of a surrogate pair): change it with a registry editor"},
+    {ADVICE_SETTINGS, 1804, /* ERROR_INVALID_DATATYPE */
+     "the value is no list of texts (REG_MULTI_SZ): delete it with a registry editor"},
     {ADVICE_DUMP, HOST_FILE_EXISTS,
      "a partial dump of an earlier run: remove it first"},
     {ADVICE_DUMP, 112, /* ERROR_DISK_FULL */

@@ -106,10 +106,12 @@ struct cli_command {
     unsigned groups;
     size_t min_positionals, max_positionals;
     int (*run)(struct cli *cli);
+    const char *formats; /* that it writes, separated by blanks; NULL: all of them */
 };
 extern const struct cli_command cli_commands[];
 extern const size_t cli_command_count;
 const struct cli_command *cli_find_command(const char *name);
+bool cli_writes_format(const struct cli_command *command, const char *format);
 
 /* Where bytes go: standard output, or a temporary file that is renamed on success. */
 struct cli_output {

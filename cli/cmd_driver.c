@@ -43,6 +43,21 @@ static bool running_version(const struct host_ops *host, struct control_version 
     return good;
 }
 
+int driver_print(struct cli *cli, void (*put)(FILE *to, const void *what), const void *what)
+{
+    const char *target = cli->options.output ? cli->options.output : "-";
+    if (!cli_output_open(&cli->output, cli->options.output)) {
+        cli_error("cannot write '%s': %s", target, term_error_text(cli->output.error));
+        return CLI_INTERNAL;
+    }
+    put(cli->output.file, what);
+    if (cli_output_close(&cli->output, true))
+        return CLI_DONE;
+    if (!term_is_broken_pipe(cli->output.error))
+        cli_error("cannot write '%s': %s", target, term_error_text(cli->output.error));
+    return CLI_INTERNAL;
+}
+
 /* ---- install ---- */
 
 static int installed_already(const struct cli *cli, const struct host_service *service)
@@ -144,18 +159,21 @@ static int run_start(struct cli *cli)
 {
     enum host_state state = HOST_STOPPED;
     uint32_t error = cli->host->service_start(cli->host->context);
-    if (error == HOST_RUNNING_ALREADY) {
-        cli_note(cli, "the driver runs already");
-        return CLI_DONE;
-    }
-    if (error == HOST_OK)
+    const bool already = error == HOST_RUNNING_ALREADY; /* also while it starts or stops */
+    if (error == HOST_OK || already)
         error = wait_for(cli, HOST_STARTING, &state);
     if (error != HOST_OK)
         return refuse(cli, ADVICE_START, error, "start the driver");
-    if (state == HOST_RUNNING)
+    if (state == HOST_RUNNING) {
+        if (already)
+            cli_note(cli, "the driver runs already");
         return CLI_DONE;
-    cli_error("the driver was started and does not run%s",
-              state == HOST_STARTING ? " yet" : "; the System event log says why");
+    }
+    if (already && state != HOST_STARTING)
+        cli_error("the driver is stopping: start it again when 'kda driver status' says stopped");
+    else
+        cli_error("the driver was started and does not run%s",
+                  state == HOST_STARTING ? " yet" : "; the System event log says why");
     return CLI_INPUT;
 }
 
@@ -215,32 +233,59 @@ static bool may_remove(const struct host_service *service)
     return false;
 }
 
-static int run_remove(struct cli *cli)
+/* Where kda and the .inf put it; the system spells the folder before it in several ways. */
+static bool is_in_place(const char *image)
+{
+    static const char place[] = "system32\\drivers\\kdamonitor.sys";
+    const size_t size = image ? strlen(image) : 0;
+    return size >= sizeof(place) - 1 && contains(image + size - (sizeof(place) - 1), place);
+}
+
+/* The service is gone; its file may still be mapped. */
+static int delete_file(const struct cli *cli)
 {
     const struct host_ops *host = cli->host;
-    struct host_service service;
-    uint32_t error = driver_query(cli, &service);
-    const bool may = error == HOST_OK && may_remove(&service);
-    free(service.image);
-    if (error != HOST_OK)
-        return refuse(cli, ADVICE_REMOVE, error, "remove the driver");
-    if (!may)
-        return CLI_INPUT;
-    int code = service.state == HOST_STOPPED ? CLI_DONE : stop(cli);
-    if (code != CLI_DONE)
-        return code;
-    error = host->service_delete(host->context);
-    if (error != HOST_OK)
-        return refuse(cli, ADVICE_REMOVE, error, "remove the driver");
-    char *path = NULL;
-    error = host->driver_path(host->context, &path);
+    char *path = NULL, text[300];
+    uint32_t error = host->driver_path(host->context, &path);
     if (error == HOST_OK)
         error = host->file_delete(host->context, path);
     if (error != HOST_OK && error != HOST_NOT_FOUND)
-        code = refuse(cli, ADVICE_REMOVE, error, "delete the driver's file");
+        cli_error("the service is removed and its file '%s' is left: %s; delete it after the next "
+                  "restart",
+                  path ? path : "", host->error_text(error, text, sizeof(text)));
     free(path);
+    return error == HOST_OK || error == HOST_NOT_FOUND ? CLI_DONE : CLI_INPUT;
+}
+
+static int remove_stopped(const struct cli *cli, const struct host_service *service)
+{
+    const struct host_ops *host = cli->host;
+    uint32_t error = host->service_delete(host->context);
+    int code = CLI_DONE;
+    if (error != HOST_OK)
+        return refuse(cli, ADVICE_REMOVE, error, "remove the driver");
+    if (is_in_place(service->image))
+        code = delete_file(cli);
+    else
+        cli_note(cli, "its file is left: it is '%s', where kda installs none",
+                 service->image ? service->image : "");
     if (code == CLI_DONE)
         cli_note(cli, "removed; its logs are left where they are");
+    return code;
+}
+
+static int run_remove(struct cli *cli)
+{
+    struct host_service service;
+    uint32_t error = driver_query(cli, &service);
+    int code = CLI_INPUT;
+    if (error != HOST_OK)
+        code = refuse(cli, ADVICE_REMOVE, error, "remove the driver");
+    else if (may_remove(&service))
+        code = service.state == HOST_STOPPED ? CLI_DONE : stop(cli);
+    if (code == CLI_DONE)
+        code = remove_stopped(cli, &service);
+    free(service.image);
     return code;
 }
 
@@ -282,6 +327,9 @@ static uint32_t kinds_set(const struct cli *cli, uint64_t *kinds)
         return error;
     error = cli->host->texts_read(cli->host->context, "Kinds", &texts);
     *kinds = error == HOST_OK ? kinds_of_texts(&texts) : control_default_kinds();
+    /* Where none of the names is one, the driver takes what it takes where none are set. */
+    if (error == HOST_OK && texts.count > 0 && *kinds == 0)
+        *kinds = control_default_kinds();
     host_texts_free(&texts);
     return error == HOST_NOT_FOUND ? HOST_OK : error;
 }

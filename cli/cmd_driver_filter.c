@@ -61,12 +61,20 @@ static int write_rules(const struct cli *cli, const struct host_texts *rules)
     return CLI_DONE;
 }
 
+static void put_rules(FILE *to, const void *what)
+{
+    const struct host_texts *rules = what;
+    char shown[4096];
+    for (size_t i = 0; i < rules->count; i++)
+        (void)fprintf(to, "%3zu  %s\n", i + 1,
+                      kda_printable(rules->items[i], shown, sizeof(shown)));
+}
+
 static int run_list(struct cli *cli, const struct host_texts *rules, bool defaults)
 {
-    char shown[4096];
+    int code = driver_print(cli, put_rules, rules);
     for (size_t i = 0; i < rules->count; i++) {
         const char *problem = control_rule_problem(rules->items[i]);
-        (void)printf("%3zu  %s\n", i + 1, kda_printable(rules->items[i], shown, sizeof(shown)));
         if (problem)
             cli_error("the driver will not take rule %zu: %s", i + 1, problem);
     }
@@ -74,7 +82,7 @@ static int run_list(struct cli *cli, const struct host_texts *rules, bool defaul
         cli_note(cli, "no rules: everything is recorded");
     else if (defaults)
         cli_note(cli, "these are the driver's own; none are set");
-    return cli_end_printing();
+    return code;
 }
 
 /* In front of the others: the first rule that fits decides, and the new one is meant. */

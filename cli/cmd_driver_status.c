@@ -60,8 +60,9 @@ static void put_counts(FILE *to, const struct control_status *status)
     }
 }
 
-static void put_text(FILE *to, const struct facts *facts)
+static void put_text(FILE *to, const void *what)
 {
+    const struct facts *facts = what;
     char shown[1024];
     if (!facts->installed) {
         (void)fputs("Service    not installed\n", to);
@@ -126,8 +127,9 @@ static void put_json_counts(FILE *to, const struct control_status *status)
     (void)fputc('}', to);
 }
 
-static void put_json(FILE *to, const struct facts *facts)
+static void put_json(FILE *to, const void *what)
 {
+    const struct facts *facts = what;
     (void)fprintf(to, "{\"row\":\"driver\",\"installed\":%s", facts->installed ? "true" : "false");
     if (facts->installed) {
         (void)fprintf(to, ",\"state\":\"%s\",\"start\":\"%s\",\"file\":",
@@ -173,27 +175,13 @@ static int verdict(const struct cli *cli, const struct facts *facts)
 static int show(struct cli *cli, const struct facts *facts)
 {
     const char *format = cli->options.format;
-    if (!cli_output_open(&cli->output, cli->options.output)) {
-        cli_error("cannot write '%s'", cli->options.output);
-        return CLI_INTERNAL;
-    }
-    if (!format || strcmp(format, "text") == 0)
-        put_text(cli->output.file, facts);
-    else
-        put_json(cli->output.file, facts);
-    if (!cli_output_close(&cli->output, true)) {
-        cli_error("the output could not be written");
-        return CLI_INTERNAL;
-    }
-    return verdict(cli, facts);
+    const bool text = !format || strcmp(format, "text") == 0;
+    int code = driver_print(cli, text ? put_text : put_json, facts);
+    return code == CLI_DONE ? verdict(cli, facts) : code;
 }
 
 int driver_run_status(struct cli *cli)
 {
-    if (cli->options.format && strcmp(cli->options.format, "csv") == 0) {
-        cli_error("kda driver status is written as text, json or jsonl");
-        return CLI_USAGE;
-    }
     struct facts *facts = calloc(1, sizeof(*facts));
     if (!facts) {
         cli_error("out of memory");

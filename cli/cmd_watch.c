@@ -94,12 +94,7 @@ static uint32_t read_lines(struct watch *watch)
 
 static int make_filter(struct watch *watch)
 {
-    const struct cli_options *o = &watch->cli->options;
-    if (o->format && strcmp(o->format, "text") != 0 && strcmp(o->format, "jsonl") != 0) {
-        cli_error("kda watch writes text or jsonl: what has no end yet cannot be %s", o->format);
-        return CLI_USAGE;
-    }
-    return cli_pick_events(o, &watch->filter);
+    return cli_pick_events(&watch->cli->options, &watch->filter);
 }
 
 static int open_device(const struct watch *watch)

@@ -10,6 +10,10 @@
 /* The service; HOST_NOT_INSTALLED if there is none. `image` is the caller's to free, also then. */
 uint32_t driver_query(const struct cli *cli, struct host_service *service);
 
+/* What `put` prints, to standard output or the file of -o. Returns CLI_DONE, or the exit code after
+ * a message. */
+int driver_print(struct cli *cli, void (*put)(FILE *to, const void *what), const void *what);
+
 int driver_run_status(struct cli *cli);
 int driver_run_filter(struct cli *cli);
 

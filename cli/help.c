@@ -5,7 +5,19 @@
 
 #include <string.h>
 
-static void put_options(FILE *to, unsigned groups)
+/* "text (default), json or jsonl" */
+static void put_formats(FILE *to, const char *formats)
+{
+    const char *last = strrchr(formats, ' ');
+    for (const char *at = formats; *at; at += strcspn(at, " ")) {
+        const char *before = at == formats ? "" : at == last ? " or " : ", ";
+        at += *at == ' ';
+        (void)fprintf(to, "%s%.*s%s", before, (int)strcspn(at, " "), at,
+                      *before ? "" : " (default)");
+    }
+}
+
+static void put_options(FILE *to, unsigned groups, const char *formats)
 {
     for (size_t i = 0; i < cli_option_count; i++) {
         const struct cli_option *option = &cli_option_table[i];
@@ -16,7 +28,12 @@ static void put_options(FILE *to, unsigned groups)
                        option->letter ? option->letter : ' ', option->letter ? ", " : "  ",
                        option->name, option->argument ? " " : "",
                        option->argument ? option->argument : "");
-        (void)fprintf(to, "  %-28s %s\n", left, option->help);
+        (void)fprintf(to, "  %-28s ", left);
+        if (formats && strcmp(option->name, "format") == 0)
+            put_formats(to, formats);
+        else
+            (void)fputs(option->help, to);
+        (void)fputc('\n', to);
     }
 }
 
@@ -32,7 +49,7 @@ static void put_program(FILE *to)
         (void)fprintf(to, "  %-28s %s\n", left, cli_commands[i].summary);
     }
     (void)fputs("\noptions (each command takes those that make sense for it):\n", to);
-    put_options(to, ~0u);
+    put_options(to, ~0u, NULL);
     (void)fputs("\nexit codes:\n", to);
     for (size_t i = 0; i < cli_exit_code_count; i++)
         (void)fprintf(to, "  %s  %s\n", cli_exit_codes[i].number, cli_exit_codes[i].meaning);
@@ -53,7 +70,7 @@ void cli_help(FILE *to, const struct cli_command *command)
     if (command->details)
         (void)fprintf(to, "\n%s\n", command->details);
     (void)fputs("\noptions:\n", to);
-    put_options(to, command->groups | CLI_GROUP_COMMON);
+    put_options(to, command->groups | CLI_GROUP_COMMON, command->formats);
 }
 
 int cli_run_help(struct cli *cli)
@@ -70,15 +87,16 @@ int cli_run_help(struct cli *cli)
 
 static void put_bash(FILE *to)
 {
-    (void)fputs("_kda()\n{\n"
-                "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-                "    case $previous in\n"
-                "    -f|-r|--format) COMPREPLY=($(compgen -W 'text csv json jsonl' -- \"$word\")); "
-                "return ;;\n"
-                "    esac\n"
-                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-                "        COMPREPLY=($(compgen -W '",
-                to);
+    (void)fputs(
+        "_kda()\n{\n"
+        "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+        "    case $previous in\n"
+        "    -f|-r|--format) COMPREPLY=($(compgen -W 'text csv tsv json jsonl' -- \"$word\")); "
+        "return ;;\n"
+        "    esac\n"
+        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+        "        COMPREPLY=($(compgen -W '",
+        to);
     for (size_t i = 0; i < cli_command_count; i++)
         (void)fprintf(to, "%s%s", i ? " " : "", cli_commands[i].name);
     (void)fputs("' -- \"$word\"))\n        return\n    fi\n"
@@ -105,7 +123,8 @@ static void put_zsh_command(FILE *to, const struct cli_command *command)
             continue;
         (void)fprintf(to, " \\\n        '--%s[%s]", option->name, option->help);
         if (strcmp(option->name, "format") == 0)
-            (void)fputs(":format:(text csv tsv json jsonl)", to);
+            (void)fprintf(to, ":format:(%s)",
+                          command->formats ? command->formats : "text csv tsv json jsonl");
         else if (option->argument)
             (void)fprintf(to, ":%s:_files", option->name);
         (void)fputs("'", to);

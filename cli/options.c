@@ -223,6 +223,14 @@ static int parse_word(struct parser *parser, const char *word)
     return CLI_DONE;
 }
 
+static int check_format(const struct cli_command *command, const char *format)
+{
+    if (cli_writes_format(command, format))
+        return CLI_DONE;
+    cli_error("kda %s does not write %s; it has: %s", command->name, format, command->formats);
+    return CLI_USAGE;
+}
+
 /* What can be said only once the command is known. */
 static int check(const struct parser *parser)
 {
@@ -238,6 +246,10 @@ static int check(const struct parser *parser)
                   command->name, command->name);
         return CLI_USAGE;
     }
+    if (options->output && options->output[0] == '\0') {
+        cli_error("--output wants the name of a file");
+        return CLI_USAGE;
+    }
     size_t count = options->positional_count;
     if (count < command->min_positionals || count > command->max_positionals) {
         cli_error("too %s arguments; usage: kda %s %s",
@@ -249,7 +261,7 @@ static int check(const struct parser *parser)
     const struct kda_report_format *format;
     for (size_t i = 0; options->format && (format = kda_report_format_at(i)) != NULL; i++) {
         if (strcmp(format->name, options->format) == 0)
-            return CLI_DONE;
+            return check_format(command, options->format);
         cli_suggest(&suggestion, options->format, format->name);
     }
     if (!options->format)

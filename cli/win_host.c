@@ -11,6 +11,7 @@
 
 /* Windows ends the process when the handler of a closed window returns; the run needs a moment. */
 #define CLOSE_MS 4000u
+#define DIRECTORY_NOT_SUPPORTED 336u /* ERROR_DIRECTORY_NOT_SUPPORTED, which mingw lacks */
 
 static struct win_host the_host;
 
@@ -79,7 +80,10 @@ static uint32_t file_copy(void *context, const char *from, const char *to)
     (void)context;
     wchar_t *source = kda_win_path(from), *target = kda_win_path(to);
     uint32_t error = HOST_NO_MEMORY;
-    if (source && target) {
+    DWORD attributes = source ? GetFileAttributesW(source) : INVALID_FILE_ATTRIBUTES;
+    if (attributes != INVALID_FILE_ATTRIBUTES && attributes & FILE_ATTRIBUTE_DIRECTORY) {
+        error = DIRECTORY_NOT_SUPPORTED; /* copying one says that access is denied */
+    } else if (source && target) {
         /* What is marked read-only, as all is on a disc, could be neither replaced nor deleted. */
         (void)SetFileAttributesW(target, FILE_ATTRIBUTE_NORMAL);
         error =
@@ -97,8 +101,11 @@ static uint32_t file_delete(void *context, const char *path)
     (void)context;
     wchar_t *wide = kda_win_path(path);
     uint32_t error = HOST_NO_MEMORY;
-    if (wide)
+    if (wide) {
+        /* What is marked read-only cannot be deleted. */
+        (void)SetFileAttributesW(wide, FILE_ATTRIBUTE_NORMAL);
         error = DeleteFileW(wide) ? HOST_OK : GetLastError();
+    }
     free(wide);
     return error;
 }

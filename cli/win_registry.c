@@ -10,31 +10,36 @@
 
 #define SERVICE_KEY L"SYSTEM\\CurrentControlSet\\Services\\kdamonitor"
 #define PARAMETERS L"Parameters"
-/* What the driver reads at most. */
 #define VALUE_MAX_BYTES 65536u
+/* The driver reads 64 KiB with the 12 bytes in front of the data. Source:
+ * KEY_VALUE_PARTIAL_INFORMATION. */
+#define WRITTEN_MAX_BYTES (VALUE_MAX_BYTES - 12)
 
-static bool add(struct host_texts *texts, const wchar_t *wide)
+/* What is no text is refused: it would be another one when it is written back. */
+static uint32_t add(struct host_texts *texts, const wchar_t *wide)
 {
     char **items = realloc(texts->items, (texts->count + 1) * sizeof(*items));
-    if (!items)
-        return false;
-    texts->items = items;
-    char *text = kda_win_utf8(wide);
-    if (!text)
-        return false;
-    items[texts->count++] = text;
-    return true;
+    char *text = items ? kda_win_utf8_exact(wide) : NULL;
+    uint32_t error = items ? HOST_OK : HOST_NO_MEMORY;
+    if (items)
+        texts->items = items;
+    if (items && !text)
+        error = GetLastError();
+    if (error == HOST_OK)
+        items[texts->count++] = text;
+    return error;
 }
 
 /* Whatever the value ends with: the buffer ends with two more zeros. */
 static uint32_t split(const wchar_t *value, size_t units, struct host_texts *texts)
 {
-    for (size_t at = 0; at < units; at += wcslen(value + at) + 1)
-        if (value[at] != L'\0' && !add(texts, value + at)) {
-            host_texts_free(texts);
-            return HOST_NO_MEMORY;
-        }
-    return HOST_OK;
+    uint32_t error = HOST_OK;
+    for (size_t at = 0; error == HOST_OK && at < units; at += wcslen(value + at) + 1)
+        if (value[at] != L'\0')
+            error = add(texts, value + at);
+    if (error != HOST_OK)
+        host_texts_free(texts);
+    return error;
 }
 
 uint32_t win_texts_read(void *context, const char *name, struct host_texts *texts)
@@ -65,7 +70,7 @@ uint32_t win_texts_read(void *context, const char *name, struct host_texts *text
 static uint32_t join(const struct host_texts *texts, wchar_t **ret, DWORD *bytes)
 {
     wchar_t *value = calloc(1, VALUE_MAX_BYTES);
-    size_t units = 0, most = VALUE_MAX_BYTES / sizeof(*value) - 1;
+    size_t units = 0, most = WRITTEN_MAX_BYTES / sizeof(*value) - 1;
     uint32_t error = value ? HOST_OK : HOST_NO_MEMORY;
     for (size_t i = 0; error == HOST_OK && i < texts->count; i++) {
         wchar_t *wide = kda_win_wide(texts->items[i]);

@@ -27,15 +27,25 @@ wchar_t *kda_win_wide(const char *text)
     return wide;
 }
 
-char *kda_win_utf8(const wchar_t *wide)
+static char *to_utf8(const wchar_t *wide, DWORD flags)
 {
-    int size = WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL);
+    int size = WideCharToMultiByte(CP_UTF8, flags, wide, -1, NULL, 0, NULL, NULL);
     char *text = size > 0 ? kda_calloc((size_t)size, 1) : NULL;
     if (text)
-        (void)WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, size, NULL, NULL);
+        (void)WideCharToMultiByte(CP_UTF8, flags, wide, -1, text, size, NULL, NULL);
     else if (size > 0)
         SetLastError(ERROR_NOT_ENOUGH_MEMORY);
     return text;
+}
+
+char *kda_win_utf8(const wchar_t *wide)
+{
+    return to_utf8(wide, 0);
+}
+
+char *kda_win_utf8_exact(const wchar_t *wide)
+{
+    return to_utf8(wide, WC_ERR_INVALID_CHARS);
 }
 
 /* The absolute path behind "\\?\", which lifts the limit of 260. */

@@ -13,6 +13,9 @@
  * GetLastError tells which. */
 wchar_t *kda_win_wide(const char *text);
 char *kda_win_utf8(const wchar_t *wide);
+/* The same, but NULL with ERROR_NO_UNICODE_TRANSLATION for half of a surrogate pair, in place of
+ * U+FFFD. */
+char *kda_win_utf8_exact(const wchar_t *wide);
 
 /* A path as the system wants it: absolute and in the form that has no limit of length where it is
  * long, as it is otherwise. Memory and NULL as above. */

@@ -48,7 +48,7 @@ static uint32_t service_start(void *context)
         return fake->start_error;
     if (!fake->installed)
         return HOST_NOT_INSTALLED;
-    if (fake->state == HOST_RUNNING)
+    if (fake->state != HOST_STOPPED)
         return HOST_RUNNING_ALREADY;
     fake->state = HOST_STARTING;
     fake->pending = 2;
@@ -103,6 +103,8 @@ static uint32_t file_copy(void *context, const char *from, const char *to)
 static uint32_t file_delete(void *context, const char *path)
 {
     struct fake_host *fake = context;
+    if (fake->file_delete_error)
+        return fake->file_delete_error;
     (void)snprintf(fake->deleted, sizeof(fake->deleted), "%s", path);
     (void)remove(path);
     if (!fake->file_there && path[1] == ':')

@@ -19,7 +19,7 @@ struct fake_host {
 
     /* Files. */
     bool file_there;
-    uint32_t copy_error;
+    uint32_t copy_error, file_delete_error;
     char copied_from[300], deleted[300];
 
     /* Parameters. */

@@ -217,6 +217,15 @@ static void test_start(void **state)
     fake.start_fails_silently = true;
     assert_int_equal(RUN("driver", "start"), CLI_INPUT);
     says("does not run");
+    /* Windows has one answer for what runs, what starts and what stops. */
+    installed(HOST_STOPPING);
+    assert_int_equal(RUN("driver", "start"), CLI_INPUT);
+    says("the driver is stopping");
+    installed(HOST_STARTING);
+    fake.start_fails_silently = false;
+    fake.pending = 2;
+    assert_int_equal(RUN("driver", "start"), CLI_DONE);
+    says("runs already");
 }
 
 static void test_stop_and_remove(void **state)
@@ -237,6 +246,18 @@ static void test_stop_and_remove(void **state)
     assert_false(fake.installed || fake.file_there);
     assert_string_equal(fake.deleted, "C:\\Windows\\System32\\drivers\\kdamonitor.sys");
     assert_int_equal(RUN("driver", "remove"), CLI_INPUT);
+    installed(HOST_STOPPED);
+    fake.file_delete_error = HOST_ACCESS_DENIED;
+    assert_int_equal(RUN("driver", "remove"), CLI_INPUT);
+    assert_false(fake.installed);
+    says("kdamonitor.sys' is left: error 5");
+    fake.file_delete_error = 0;
+    fake.deleted[0] = '\0';
+    installed(HOST_STOPPED);
+    fake.image = "\\??\\C:\\temp\\kdamonitor.sys";
+    assert_int_equal(RUN("driver", "remove"), CLI_DONE);
+    says("its file is left: it is '\\??\\C:\\temp\\kdamonitor.sys'");
+    assert_string_equal(fake.deleted, "");
     installed(HOST_STOPPED);
     fake.image = "\\SystemRoot\\System32\\DriverStore\\FileRepository\\kdamonitor.inf_1\\k.sys";
     assert_int_equal(RUN("driver", "remove"), CLI_INPUT);
@@ -267,6 +288,12 @@ static void test_arguments(void **state)
     assert_int_equal(RUN("driver", "filter", "remove", "0"), CLI_USAGE);
     assert_int_equal(RUN("driver", "status", "-f", "csv"), CLI_USAGE);
     assert_int_equal(RUN("driver", "status", "--limit", "1"), CLI_USAGE);
+    assert_int_equal(RUN("driver", "status", "-f", "tsv"), CLI_USAGE);
+    says("kda driver does not write tsv");
+    assert_int_equal(RUN("driver", "filter", "list", "-f", "json"), CLI_USAGE);
+    assert_int_equal(RUN("driver", "status", "-o", ""), CLI_USAGE);
+    assert_int_equal(RUN("driver", "status", "-o", KDA_BUILD_DIR "/none/x"), CLI_INTERNAL);
+    says("/none/x': No such file");
     assert_int_equal(RUN("watch", "-f", "csv"), CLI_USAGE);
     assert_int_equal(RUN("watch", "--grep", "x"), CLI_USAGE); /* would hide losses */
     assert_int_equal(RUN("watch", "--pid", "x"), CLI_USAGE);
@@ -314,6 +341,15 @@ static void test_set(void **state)
     fake.control_error = 1306;
     assert_int_equal(RUN("driver", "set", "image.load", "on"), CLI_INPUT);
     says("different versions");
+    /* Names that are none: the driver has its default, and so has the change. */
+    fake.control_error = 0;
+    fake.state = HOST_STOPPED;
+    while (fake.kinds.count > 1)
+        free(fake.kinds.items[--fake.kinds.count]);
+    fake.kinds.items[0][0] = '?';
+    assert_int_equal(RUN("driver", "set", "thread", "off"), CLI_DONE);
+    assert_true(has_text(&fake.kinds, "process.create"));
+    assert_false(has_text(&fake.kinds, "thread.create"));
     fake.write_error = HOST_ACCESS_DENIED;
     assert_int_equal(RUN("driver", "set", "image.load", "on"), CLI_INPUT);
     says("elevated");
@@ -328,6 +364,10 @@ static void test_filter(void **state)
     assert_int_equal(RUN("driver", "filter", "list"), CLI_DONE);
     prints("  1  exclude kind=registry.* key=\\REGISTRY\\A\\\n");
     says("driver's own");
+    assert_int_equal(RUN("driver", "filter", "list", "-o", DUMP), CLI_DONE);
+    assert_string_equal(out_text, "");
+    slurp(DUMP, out_text);
+    prints("  1  exclude kind=registry.* key=\\REGISTRY\\A\\\n");
     /* The first change keeps what was in force. */
     assert_int_equal(RUN("driver", "filter", "add", "exclude", "image=\\a b\\c.exe"), CLI_DONE);
     assert_string_equal(fake.rules.items[0], "exclude image=\"\\a b\\c.exe\"");

@@ -188,7 +188,7 @@ class Machine:
         if kind == "REG_DWORD":
             text = struct.pack("<I", data)
         else:
-            text = (data + REGISTRY_ENDS[kind]).encode("utf-16-le")
+            text = (data + REGISTRY_ENDS[kind]).encode("utf-16-le", "surrogatepass")
         self.client.expect("registry", SERVICE + "\\Parameters", value, REGISTRY_TYPES[kind],
                            text.hex())
 

@@ -3,6 +3,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 import time
 import unittest
@@ -90,6 +91,7 @@ class Life(Sensor):
         status = self.status()
         self.assertEqual((status["state"], status["version"], status["writing"]),
                          ("running", "0.1.0", True))
+        self.assertEqual(status["start"], "demand")
         self.assertEqual(status["kinds"]["thread.create"]["on"], False)
         self.assertEqual(status["kinds"]["process.create"]["on"], True)
         self.say(3, "0.1.0 is installed and runs", "driver", "install", EXE)
@@ -243,6 +245,39 @@ class Refusals(Sensor):
         self.say(3, "stopped", "driver", "status")
         self.say(0, "removed", "driver", "remove")
         self.say(3, "not installed", "driver", "start")
+        self.say(3, "not its folder", "driver", "install",
+                 wine_host.windows_path(self.machine.folder))
+
+    def test_rules_as_long_as_the_driver_reads(self):
+        """What the tool takes, the driver takes; a byte more is refused, with what to do."""
+        room = 65536 - 12 - 2 * 2
+        self.machine.set("Rules", "", "REG_MULTI_SZ")
+        rule = "exclude image="
+        # Two rules: in all with their NULs and the last one, as many bytes as there are.
+        half = room // 4
+        self.say(0, "", "driver", "filter", "add", rule + "a" * (half - 1 - len(rule)))
+        second = rule + "b" * (room // 2 - half - len(rule))
+        self.say(3, "up to 64 KiB", "driver", "filter", "add", second + "b")
+        self.say(0, "", "driver", "filter", "add", second)
+        self.say(0, "", "driver", "start")
+        self.say(0, "", "driver", "stop")
+        self.assertNotIn("rejected", json.loads(self.log_lines()[0]))
+
+    def test_rules_that_are_no_text(self):
+        """Half of a surrogate pair would be another character when it is written back."""
+        self.machine.set("Rules", "exclude image=\\a\ud800.exe", "REG_MULTI_SZ")
+        for words in (["add", "exclude pid=2"], ["list"], ["remove", "1"]):
+            self.say(3, "half of a surrogate pair", "driver", "filter", *words)
+
+    def test_remove_leaves_what_is_not_its_own(self):
+        """A service of that name with a file elsewhere: the file in the drivers' folder stays."""
+        self.say(0, "removed", "driver", "remove")
+        drivers = os.path.join(self.machine.prefix, machine.DRIVERS)
+        shutil.copy(os.path.join(machine.BUILD, "bin/kdamonitor.sys"), drivers)
+        self.machine.client.expect("create", "kdamonitor", "C:\\windows\\temp\\other.sys",
+                                   machine.GROUP)
+        self.say(0, "its file is left", "driver", "remove")
+        self.assertTrue(os.path.exists(os.path.join(drivers, "kdamonitor.sys")))
 
     def test_folder_cannot_be_made(self):
         """Recording goes on without a disk; the status says that lines do not reach it."""
