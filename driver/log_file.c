@@ -11,8 +11,10 @@
 #define KDA_NUMBER_DIGITS 6u
 #define KDA_NAME_ROOM 64u /* characters behind the folder */
 #define KDA_LIST_BYTES 16384u
-#define KDA_MOST_REMOVALS 32u /* old files in one go */
-#define KDA_MOST_TAKEN 32u    /* names that are tried in one go */
+#define KDA_MOST_OLD 128u       /* names that are kept of one look at the folder */
+#define KDA_MOST_REMOVALS 32u   /* old files in one go */
+#define KDA_MOST_REFUSALS 4096u /* those that are tried for it */
+#define KDA_MOST_TAKEN 32u      /* names that are tried in one go */
 
 /* O:BAG:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA), self-relative. */
 const UCHAR KdaSecurityDescriptor[] = {
@@ -132,6 +134,9 @@ C_ASSERT(sizeof KdaSecurityDescriptor == 104);
 static const WCHAR KdapPrefix[] = KDA_W("\\kdamonitor-");
 static const WCHAR KdapPattern[] = KDA_W("kdamonitor-*.jsonl");
 static const WCHAR KdapSuffix[] = KDA_W(".jsonl");
+/* What a name looks like: 0 is any digit, x any of a hexadecimal number. */
+static const CHAR KdapForm[] = "kdamonitor-00000000-000000-xxxxxxxx-000000.jsonl";
+#define KDA_FORM_UNITS (sizeof KdapForm - 1)
 
 /* --- names ----------------------------------------------------------------------------------- */
 
@@ -258,107 +263,160 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolders(VOID)
 
 /* --- old files ------------------------------------------------------------------------------- */
 
-typedef struct _KDA_OLDEST {
-    ULONG Count;
-    USHORT Length; /* bytes of the oldest name; 0: none */
-    WCHAR Name[KDA_NAME_ROOM];
-} KDA_OLDEST;
+typedef struct _KDA_OLD_FILES {
+    UNICODE_STRING Path;
+    ULONG Count;                              /* logs behind `After` */
+    ULONG Held;                               /* names below, the oldest first */
+    CHAR Open[KDA_FORM_UNITS];                /* counts, and is never chosen */
+    CHAR After[KDA_FORM_UNITS];               /* up to here all were tried */
+    CHAR Names[KDA_MOST_OLD][KDA_FORM_UNITS]; /* the oldest behind it */
+    ULONG64 List[KDA_LIST_BYTES / sizeof(ULONG64)];
+} KDA_OLD_FILES;
 
+/* FALSE: no name that this driver gives. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
-    KdapOlder(const WCHAR *name, ULONG bytes, const KDA_OLDEST *oldest)
+    KdapIsLog(const WCHAR *units, SIZE_T count, CHAR *name)
 {
-    ULONG units = bytes / sizeof(WCHAR), other = oldest->Length / sizeof(WCHAR);
-
-    if (other == 0)
-        return TRUE;
-    for (ULONG i = 0; i < units && i < other; i++) {
-        if (name[i] != oldest->Name[i])
-            return name[i] < oldest->Name[i];
+    if (count != KDA_FORM_UNITS)
+        return FALSE;
+    for (SIZE_T i = 0; i < count; i++) {
+        BOOLEAN digit = units[i] >= '0' && units[i] <= '9';
+        BOOLEAN good = units[i] == (WCHAR)KdapForm[i];
+        if (KdapForm[i] == '0')
+            good = digit;
+        else if (KdapForm[i] == 'x')
+            good = digit || (units[i] >= 'a' && units[i] <= 'f');
+        if (!good)
+            return FALSE;
+        name[i] = (CHAR)units[i];
     }
-    return units < other;
+    return TRUE;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
-    KdapLook(const UCHAR *list, ULONG bytes, KDA_OLDEST *oldest)
+_IRQL_requires_max_(PASSIVE_LEVEL) static int KdapOrder(const CHAR *one, const CHAR *other)
 {
+    for (SIZE_T i = 0; i < KDA_FORM_UNITS; i++) {
+        if (one[i] != other[i])
+            return one[i] < other[i] ? -1 : 1;
+    }
+    return 0;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapHold(KDA_OLD_FILES *old, const CHAR *name)
+{
+    ULONG at = old->Held;
+
+    if (KdapOrder(name, old->After) <= 0)
+        return;
+    old->Count++;
+    if (KdapOrder(name, old->Open) == 0)
+        return;
+    if (at < KDA_MOST_OLD)
+        old->Held++;
+    else if (KdapOrder(name, old->Names[--at]) > 0)
+        return;
+    for (; at != 0 && KdapOrder(name, old->Names[at - 1]) < 0; at--)
+        RtlCopyMemory(old->Names[at], old->Names[at - 1], KDA_FORM_UNITS);
+    RtlCopyMemory(old->Names[at], name, KDA_FORM_UNITS);
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapLook(KDA_OLD_FILES *old, ULONG bytes)
+{
+    const UCHAR *list = (const UCHAR *)old->List;
+    CHAR name[KDA_FORM_UNITS];
     ULONG at = 0;
 
-    while (at < bytes && bytes - at >= FIELD_OFFSET(FILE_NAMES_INFORMATION, FileName)) {
-        const FILE_NAMES_INFORMATION *item =
-            (const FILE_NAMES_INFORMATION *)(const VOID *)(list + at);
+    while (at < bytes && bytes - at >= FIELD_OFFSET(FILE_DIRECTORY_INFORMATION, FileName)) {
+        const FILE_DIRECTORY_INFORMATION *item =
+            (const FILE_DIRECTORY_INFORMATION *)(const VOID *)(list + at);
         ULONG length = item->FileNameLength;
-        if (length > bytes - at - FIELD_OFFSET(FILE_NAMES_INFORMATION, FileName))
+        if (length > bytes - at - FIELD_OFFSET(FILE_DIRECTORY_INFORMATION, FileName))
             break;
-        oldest->Count++;
-        if (length <= sizeof oldest->Name && KdapOlder(item->FileName, length, oldest)) {
-            RtlCopyMemory(oldest->Name, item->FileName, length);
-            oldest->Length = (USHORT)length;
-        }
+        if (!(item->FileAttributes & FILE_ATTRIBUTE_DIRECTORY) &&
+            KdapIsLog(item->FileName, length / sizeof(WCHAR), name))
+            KdapHold(old, name);
         if (item->NextEntryOffset == 0)
             break;
         at += item->NextEntryOffset;
     }
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapFindOldest(KDA_OLDEST *oldest)
+/* Counts the logs behind `After` and finds the oldest of them. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapFindOld(KDA_OLD_FILES *old)
 {
     UNICODE_STRING pattern, directory = KdaDriver->Settings.Directory;
     IO_STATUS_BLOCK io;
-    NTSTATUS status;
     HANDLE handle;
-    PVOID list;
+    NTSTATUS status = KdapOpenFolder(&directory, FILE_OPEN, &handle);
 
-    RtlZeroMemory(oldest, sizeof *oldest);
-    list = ExAllocatePoolWithTag(PagedPool, KDA_LIST_BYTES, KDA_TAG_WRITER);
-    if (list == NULL)
-        return STATUS_INSUFFICIENT_RESOURCES;
-    status = KdapOpenFolder(&directory, FILE_OPEN, &handle);
-    if (!NT_SUCCESS(status)) {
-        ExFreePoolWithTag(list, KDA_TAG_WRITER);
+    old->Count = old->Held = 0;
+    if (!NT_SUCCESS(status))
         return status;
-    }
     RtlInitUnicodeString(&pattern, KdapPattern);
     for (BOOLEAN restart = TRUE; NT_SUCCESS(status); restart = FALSE) {
-        status = ZwQueryDirectoryFile(handle, NULL, NULL, NULL, &io, list, KDA_LIST_BYTES,
-                                      FileNamesInformation, FALSE, &pattern, restart);
+        status = ZwQueryDirectoryFile(handle, NULL, NULL, NULL, &io, old->List, sizeof old->List,
+                                      FileDirectoryInformation, FALSE, &pattern, restart);
         if (NT_SUCCESS(status))
-            KdapLook(list, (ULONG)io.Information, oldest);
+            KdapLook(old, (ULONG)io.Information);
     }
     ZwClose(handle);
-    ExFreePoolWithTag(list, KDA_TAG_WRITER);
     return status == STATUS_NO_MORE_FILES || status == STATUS_NO_SUCH_FILE ? STATUS_SUCCESS
                                                                            : status;
 }
 
-/* Keeps the number of files, those of earlier logs with them, within the limit. What cannot be
- * deleted now is tried again with the next file; the open file cannot, wherever a clock that was
- * set back has put its name. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemoveOld(VOID)
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapDelete(KDA_OLD_FILES *old, const CHAR *name)
 {
     OBJECT_ATTRIBUTES attributes;
-    KDA_OLDEST oldest;
-    UNICODE_STRING name;
-    KDA_LOG_FILE path;
 
-    for (ULONG i = 0; i < KDA_MOST_REMOVALS; i++) {
-        if (!NT_SUCCESS(KdapFindOldest(&oldest)) || oldest.Length == 0 ||
-            oldest.Count <= KdaDriver->Settings.FileCount)
-            return;
-        if (!NT_SUCCESS(KdaLogFileInit(&path, 0)))
-            return;
-        path.Name.Length = KdaDriver->Settings.Directory.Length;
-        KdapAppend(&path.Name, '\\');
-        for (ULONG unit = 0; unit < oldest.Length / sizeof(WCHAR); unit++)
-            KdapAppend(&path.Name, oldest.Name[unit]);
-        name = path.Name;
-        InitializeObjectAttributes(&attributes, &name, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
-                                   NULL, NULL);
-        if (!NT_SUCCESS(ZwDeleteFile(&attributes))) {
-            KdaLogFileFree(&path);
-            return;
+    old->Path.Length = (USHORT)(KdaDriver->Settings.Directory.Length + sizeof(WCHAR));
+    for (ULONG i = 0; i < KDA_FORM_UNITS; i++)
+        KdapAppend(&old->Path, (WCHAR)name[i]);
+    InitializeObjectAttributes(&attributes, &old->Path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
+                               NULL, NULL);
+    return NT_SUCCESS(ZwDeleteFile(&attributes));
+}
+
+/* Keeps the number of files, those of earlier logs with them, within the limit. What cannot be
+ * deleted (read-only, held by a program) is passed over and does not count: if it did, it would
+ * take the places of logs that can be read. The next file tries it again. The open file counts,
+ * wherever a clock that was set back has put its name. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemove(KDA_OLD_FILES *old)
+{
+    ULONG most = KdaDriver->Settings.FileCount, removals = KDA_MOST_REMOVALS, excess;
+
+    if (!NT_SUCCESS(KdapFindOld(old)) || old->Count <= most)
+        return;
+    excess = old->Count - most;
+    if (excess > KDA_MOST_REFUSALS)
+        excess = KDA_MOST_REFUSALS;
+    for (;;) {
+        for (ULONG i = 0; i < old->Held && excess != 0 && removals != 0; i++, excess--) {
+            if (KdapDelete(old, old->Names[i]))
+                removals--;
         }
-        KdaLogFileFree(&path);
+        if (excess == 0 || removals == 0 || old->Held < KDA_MOST_OLD)
+            return;
+        RtlCopyMemory(old->After, old->Names[KDA_MOST_OLD - 1], KDA_FORM_UNITS);
+        if (!NT_SUCCESS(KdapFindOld(old)))
+            return;
     }
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemoveOld(const KDA_LOG_FILE *file)
+{
+    SIZE_T units = file->Name.Length / sizeof(WCHAR);
+    ULONG bytes = (ULONG)sizeof(KDA_OLD_FILES) + file->Name.MaximumLength;
+    KDA_OLD_FILES *old = ExAllocatePoolWithTag(PagedPool, bytes, KDA_TAG_WRITER);
+
+    if (old == NULL)
+        return;
+    RtlZeroMemory(old, sizeof *old);
+    old->Path.Buffer = (PWSTR)(PVOID)(old + 1);
+    old->Path.MaximumLength = file->Name.MaximumLength;
+    RtlCopyMemory(old->Path.Buffer, file->Name.Buffer, file->Name.Length);
+    KdapIsLog(file->Name.Buffer + units - KDA_FORM_UNITS, KDA_FORM_UNITS, old->Open);
+    KdapRemove(old);
+    ExFreePoolWithTag(old, KDA_TAG_WRITER);
 }
 
 /* --- the file -------------------------------------------------------------------------------- */
@@ -399,7 +457,7 @@ _Use_decl_annotations_ NTSTATUS KdaLogFileNext(KDA_LOG_FILE *file)
     file->Handle = handle;
     file->Offset = 0;
     file->Number++;
-    KdapRemoveOld();
+    KdapRemoveOld(file);
     return STATUS_SUCCESS;
 }
 

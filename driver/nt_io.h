@@ -81,6 +81,8 @@ typedef VOID (*PIO_APC_ROUTINE)(PVOID context, PIO_STATUS_BLOCK status, ULONG re
 #define FILE_APPEND_DATA 0x0004u
 #define FILE_LIST_DIRECTORY 0x0001u
 #define FILE_READ_ATTRIBUTES 0x0080u
+#define FILE_ATTRIBUTE_READONLY 0x1u
+#define FILE_ATTRIBUTE_DIRECTORY 0x10u
 #define FILE_ATTRIBUTE_NORMAL 0x80u
 #define FILE_SHARE_READ 0x1u
 #define FILE_SHARE_WRITE 0x2u
@@ -101,18 +103,25 @@ NTSTATUS ZwWriteFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcCo
                      PULONG key);
 NTSTATUS ZwFlushBuffersFile(HANDLE file, PIO_STATUS_BLOCK status);
 NTSTATUS ZwDeleteFile(POBJECT_ATTRIBUTES attributes);
-/* `class` 12, FileNamesInformation: chain of FILE_NAMES_INFORMATION. */
+/* `class` 1, FileDirectoryInformation: chain of FILE_DIRECTORY_INFORMATION. */
 NTSTATUS ZwQueryDirectoryFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcContext,
                               PIO_STATUS_BLOCK status, PVOID buffer, ULONG length, ULONG class_,
                               BOOLEAN single, PUNICODE_STRING pattern, BOOLEAN restart);
-#define FileNamesInformation 12u
-typedef struct _FILE_NAMES_INFORMATION {
+#define FileDirectoryInformation 1u
+typedef struct _FILE_DIRECTORY_INFORMATION {
     ULONG NextEntryOffset;
     ULONG FileIndex;
+    LARGE_INTEGER CreationTime;
+    LARGE_INTEGER LastAccessTime;
+    LARGE_INTEGER LastWriteTime;
+    LARGE_INTEGER ChangeTime;
+    LARGE_INTEGER EndOfFile;
+    LARGE_INTEGER AllocationSize;
+    ULONG FileAttributes;
     ULONG FileNameLength; /* bytes */
     WCHAR FileName[1];
-} FILE_NAMES_INFORMATION, *PFILE_NAMES_INFORMATION;
-C_ASSERT(FIELD_OFFSET(FILE_NAMES_INFORMATION, FileName) == 12);
+} FILE_DIRECTORY_INFORMATION, *PFILE_DIRECTORY_INFORMATION;
+C_ASSERT(FIELD_OFFSET(FILE_DIRECTORY_INFORMATION, FileName) == 64);
 
 /* --- devices and requests --------------------------------------------------------------------- */
 

@@ -449,6 +449,7 @@ NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attri
 NTSTATUS ZwDeleteFile(POBJECT_ATTRIBUTES attributes)
 {
     char path[1024];
+    struct stat info;
     bool exists;
     NTSTATUS status;
 
@@ -465,6 +466,8 @@ NTSTATUS ZwDeleteFile(POBJECT_ATTRIBUTES attributes)
         if (strcmp(o->path, path) == 0 && !(o->share & FILE_SHARE_DELETE))
             status = STATUS_SHARING_VIOLATION;
     }
+    if (NT_SUCCESS(status) && lstat(path, &info) == 0 && !(info.st_mode & 0222))
+        status = NTSTATUS_OF(0xC0000121); /* STATUS_CANNOT_DELETE: read-only */
     if (NT_SUCCESS(status) && remove(path) != 0)
         status = status_of(errno);
     pthread_mutex_unlock(&disk.lock);

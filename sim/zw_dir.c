@@ -4,7 +4,9 @@
 #include "zw.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 static bool matches(const char *pattern, const char *name)
 {
@@ -42,6 +44,18 @@ static size_t to_utf16(const char *text, uint16_t *out)
     return used;
 }
 
+static ULONG attributes_of(const struct file *f, const char *name)
+{
+    struct stat info;
+    ULONG attributes = 0;
+
+    if (fstatat(f->fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+        attributes |= S_ISDIR(info.st_mode) ? FILE_ATTRIBUTE_DIRECTORY : 0;
+        attributes |= info.st_mode & 0222 ? 0 : FILE_ATTRIBUTE_READONLY;
+    }
+    return attributes ? attributes : FILE_ATTRIBUTE_NORMAL;
+}
+
 static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uint8_t *buffer,
                            ULONG length, PIO_STATUS_BLOCK io)
 {
@@ -53,12 +67,12 @@ static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uin
         const char *text = f->entries[f->entry_next]->d_name;
         size_t units;
         ULONG bytes;
-        FILE_NAMES_INFORMATION *entry;
+        FILE_DIRECTORY_INFORMATION *entry;
         if (!matches(pattern, text))
             continue;
         units = to_utf16(text, name);
         used = (used + 7u) & ~7u;
-        bytes = (ULONG)(FIELD_OFFSET(FILE_NAMES_INFORMATION, FileName) + units * 2);
+        bytes = (ULONG)(FIELD_OFFSET(FILE_DIRECTORY_INFORMATION, FileName) + units * 2);
         if (used + bytes > length) {
             if (!link)
                 return STATUS_BUFFER_OVERFLOW;
@@ -67,8 +81,8 @@ static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uin
         if (link)
             *link = used - (ULONG)((uint8_t *)link - buffer);
         entry = (void *)(buffer + used);
-        entry->NextEntryOffset = 0;
-        entry->FileIndex = 0;
+        memset(entry, 0, sizeof(*entry));
+        entry->FileAttributes = attributes_of(f, text);
         entry->FileNameLength = (ULONG)(units * 2);
         memcpy(entry->FileName, name, units * 2);
         link = &entry->NextEntryOffset;
@@ -94,7 +108,7 @@ NTSTATUS ZwQueryDirectoryFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PV
 
     SIM_DDI(PASSIVE_LEVEL);
     (void)apcContext;
-    SIM_CHECK(class_ == FileNamesInformation, "class %u is not simulated", class_);
+    SIM_CHECK(class_ == FileDirectoryInformation, "class %u is not simulated", class_);
     if (sim_file_fails(__func__, SIM_FILE_QUERY, &status))
         return status;
     f = sim_file_data(__func__, file, event, apc);

@@ -1,0 +1,208 @@
+/*
+ * test_log_file.c - the folder of the log: which files of it go, and which stay.
+ */
+#include "world.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FOLDER "Windows/KDAMonitor"
+
+static void path_of(char path[1024], const char *name)
+{
+    snprintf(path, 1024, "%s/%s/%s", sim_disk(), FOLDER, name);
+}
+
+static void make_folder(const char *name)
+{
+    char path[1024];
+
+    path_of(path, name);
+    assert_int_equal(mkdir(path, 0777), 0);
+}
+
+static void make_file(const char *name, unsigned mode)
+{
+    char path[1024];
+    FILE *file;
+
+    path_of(path, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+/* Log number `n` of a year. */
+static void make_log(unsigned year, unsigned n, unsigned mode)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "kdamonitor-%04u0101-000000-0123abcd-%06u.jsonl", year, n);
+    make_file(name, mode);
+}
+
+static bool is_there(const char *name)
+{
+    char path[1024];
+
+    path_of(path, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Files that can be deleted, or that cannot, whose names begin so. */
+static unsigned count_files(const char *begin, bool deletable)
+{
+    unsigned count = 0;
+    const struct dirent *entry;
+    struct stat info;
+    char path[1024];
+    DIR *folder;
+
+    path_of(path, "");
+    folder = opendir(path);
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) {
+        path_of(path, entry->d_name);
+        if (strncmp(entry->d_name, begin, strlen(begin)) == 0 && stat(path, &info) == 0 &&
+            S_ISREG(info.st_mode))
+            count += ((info.st_mode & 0222) != 0) == deletable;
+    }
+    closedir(folder);
+    return count;
+}
+
+static void begin(unsigned file_count)
+{
+    world_begin(NULL);
+    sim_settings_set_dword(STR("FileCount"), file_count);
+    make_folder("");
+}
+
+/* A log of its own, which makes one file. The other files of the folder are no logs to verify. */
+static void run_once(void)
+{
+    sim_clock_advance(5 * WORLD_SECOND);
+    world_load();
+    assert_int_equal(sim_driver_unload(), STATUS_SUCCESS);
+}
+
+/* --- old files ------------------------------------------------------------------------------- */
+
+/* More of them than are kept of one look at the folder, and than are removed in one go. */
+static void read_only_logs_are_passed_over(void **state)
+{
+    (void)state;
+    begin(3);
+    for (unsigned n = 0; n < 300; n++)
+        make_log(2001, n, 0444);
+    for (unsigned n = 0; n < 5; n++)
+        make_log(2002, n, 0666);
+    for (unsigned n = 0; n < 6; n++) {
+        run_once();
+        assert_int_equal(count_files("kdamonitor-", true), 3);
+        assert_int_equal(count_files("kdamonitor-", false), 300);
+        assert_int_equal(count_files("kdamonitor-2002", true), n < 2 ? 2 - n : 0);
+    }
+    world_end();
+}
+
+/* Neither removed nor counted: folders, and names that no log has. */
+static void others_stay(void **state)
+{
+    static const char *const folders[] = {"kdamonitor-20010101-000000-0123abcd-000001.jsonl",
+                                          "kdamonitor-20010101-000000-0123abcd-000002.jsonl",
+                                          "kdamonitor-20990101-000000-0123abcd-000001.jsonl"};
+    static const char *const files[] = {
+        "kdamonitor-.jsonl",
+        "kdamonitor-20010101-000000-0123abcd-000001-copy.jsonl",
+        "kdamonitor-20010101-000000-0123ABCD-000003.jsonl",
+        "kdamonitor-20010101-000000-0123abcg-000003.jsonl",
+        "kdamonitor-2001o101-000000-0123abcd-000003.jsonl",
+        "kdamonitor-20010101-000000-0123abcd-000003.jsonl.gz",
+        "kdamonitor-a-name-of-more-than-sixty-four-characters-that-no-driver-gives-000001.jsonl"};
+
+    (void)state;
+    begin(3);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        make_folder(folders[i]);
+    make_file("kdamonitor-20010101-000000-0123abcd-000002.jsonl/kept", 0666);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        make_file(files[i], 0666);
+    for (unsigned n = 1; n < 6; n++) {
+        run_once();
+        assert_int_equal(count_files("kdamonitor-", true),
+                         sizeof(files) / sizeof(files[0]) + (n < 3 ? n : 3));
+    }
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        assert_true(is_there(folders[i]));
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        assert_true(is_there(files[i]));
+    world_end();
+}
+
+/* A program that holds the oldest: the next goes in its place, it goes when it is let go. */
+static void held_log_goes_later(void **state)
+{
+    (void)state;
+    begin(3);
+    for (unsigned n = 0; n < 4; n++)
+        make_log(2001, n, 0666);
+    sim_file_fail(SIM_FILE_DELETE, STATUS_SHARING_VIOLATION, 1);
+    run_once();
+    assert_true(is_there("kdamonitor-20010101-000000-0123abcd-000000.jsonl"));
+    assert_false(is_there("kdamonitor-20010101-000000-0123abcd-000001.jsonl"));
+    assert_int_equal(count_files("kdamonitor-", true), 4);
+    run_once();
+    assert_false(is_there("kdamonitor-20010101-000000-0123abcd-000000.jsonl"));
+    assert_int_equal(count_files("kdamonitor-", true), 3);
+    world_end();
+}
+
+/* The clock was set back: all files are newer than the one that is open. */
+static void open_file_counts(void **state)
+{
+    (void)state;
+    begin(2);
+    for (unsigned n = 0; n < 4; n++)
+        make_log(9000, n, 0666);
+    world_load();
+    assert_int_equal(sim_driver_unload(), STATUS_SUCCESS);
+    assert_int_equal(count_files("kdamonitor-9000", true), 1);
+    assert_int_equal(count_files("kdamonitor-", true), 2);
+    world_end();
+}
+
+/* Many at once hold the writer up: a part of them goes with each file. */
+static void many_go_in_turn(void **state)
+{
+    unsigned left = 101, before;
+
+    (void)state;
+    begin(2);
+    for (unsigned n = 0; n < 100; n++)
+        make_log(2001, n, 0666);
+    do {
+        before = left;
+        run_once();
+        left = count_files("kdamonitor-", true);
+        assert_true(left < before && left + 32 >= before);
+    } while (left > 2);
+    assert_int_equal(left, 2);
+    world_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read_only_logs_are_passed_over),
+        cmocka_unit_test(others_stay),
+        cmocka_unit_test(held_log_goes_later),
+        cmocka_unit_test(open_file_counts),
+        cmocka_unit_test(many_go_in_turn),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
