@@ -10,6 +10,7 @@
 
 #define KDA_NUMBER_DIGITS 6u
 #define KDA_NAME_ROOM 64u /* characters behind the folder */
+C_ASSERT((KDA_MAX_DIRECTORY + KDA_NAME_ROOM) * sizeof(WCHAR) <= 0xFFFEu);
 #define KDA_LIST_BYTES 16384u
 #define KDA_MOST_OLD 128u       /* names that are kept of one look at the folder */
 #define KDA_MOST_REMOVALS 32u   /* old files in one go */
@@ -180,8 +181,6 @@ _Use_decl_annotations_ NTSTATUS KdaLogFileInit(KDA_LOG_FILE *file, ULONGLONG utc
     ULONG bytes = directory->Length + KDA_NAME_ROOM * sizeof(WCHAR);
 
     RtlZeroMemory(file, sizeof *file);
-    if (bytes > 0xFFFEu)
-        return STATUS_OBJECT_NAME_INVALID;
     file->Name.Buffer = ExAllocatePoolWithTag(PagedPool, bytes, KDA_TAG_WRITER);
     if (file->Name.Buffer == NULL)
         return STATUS_INSUFFICIENT_RESOURCES;
@@ -237,26 +236,29 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolder(UNICODE_STRING
     return status;
 }
 
-/* The folder and those above it, from the deepest that is there. */
+/* The folder and those above it: up to the deepest that is there or can be made, and down again. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolders(VOID)
 {
-    UNICODE_STRING whole = KdaDriver->Settings.Directory;
-    UNICODE_STRING part = whole;
-    NTSTATUS status = KdapMakeFolder(&whole);
+    const UNICODE_STRING *whole = &KdaDriver->Settings.Directory;
+    ULONG units = whole->Length / sizeof(WCHAR), at = units;
+    UNICODE_STRING part = *whole;
+    NTSTATUS status = KdapMakeFolder(&part);
 
     while (status == STATUS_OBJECT_PATH_NOT_FOUND) {
-        USHORT length = part.Length;
-        while (length != 0 && part.Buffer[length / sizeof(WCHAR) - 1] != '\\')
-            length = (USHORT)(length - sizeof(WCHAR));
-        if (length <= sizeof(WCHAR))
+        do {
+            at--;
+        } while (at != 0 && whole->Buffer[at] != '\\');
+        if (at == 0)
             return status;
-        part.Length = (USHORT)(length - sizeof(WCHAR));
+        part.Length = (USHORT)(at * sizeof(WCHAR));
         status = KdapMakeFolder(&part);
-        if (NT_SUCCESS(status)) {
-            /* One level is there: from the top again. It ends because each round makes one. */
-            part = whole;
-            status = KdapMakeFolder(&whole);
-        }
+    }
+    while (NT_SUCCESS(status) && at < units) {
+        do {
+            at++;
+        } while (at < units && whole->Buffer[at] != '\\');
+        part.Length = (USHORT)(at * sizeof(WCHAR));
+        status = KdapMakeFolder(&part);
     }
     return status;
 }

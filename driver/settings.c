@@ -269,6 +269,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     return STATUS_SUCCESS;
 }
 
+C_ASSERT(KDA_MAX_DIRECTORY == 1024); /* as it says below */
+
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     KdapReadTexts(KDA_SETTINGS *settings, HANDLE key, PVOID buffer)
 {
@@ -300,10 +302,12 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
         BOOLEAN there = KdapNextText(&rest, &text);
         while (there && text.Count > 1 && text.At[text.Count - 1] == '\\')
             text.Count--;
-        if (there && text.At[0] == '\\' && text.Count > 1 && text.Count <= 32000)
-            KdapSetString(&settings->Directory, &text);
-        else
+        if (!there || text.At[0] != '\\' || text.Count == 1)
             KdapReject(settings, "LogDirectory", "no absolute NT path");
+        else if (text.Count > KDA_MAX_DIRECTORY)
+            KdapReject(settings, "LogDirectory", "more than 1024 characters");
+        else
+            KdapSetString(&settings->Directory, &text);
     }
     return status;
 }

@@ -350,7 +350,7 @@ NTSTATUS sim_file_secure(HANDLE handle, const struct sim_security *security)
 
 bool sim_disk_restricted(const char *path)
 {
-    char full[1200];
+    char full[2048];
     bool found = false;
 
     snprintf(full, sizeof(full), "%s/%s", disk.root, path);
@@ -390,7 +390,7 @@ static NTSTATUS create_file(const char *ddi, PHANDLE file, ACCESS_MASK access,
                             POBJECT_ATTRIBUTES attributes, PIO_STATUS_BLOCK io, ULONG share,
                             ULONG disposition, ULONG options)
 {
-    char path[1024];
+    char path[2048];
     struct sim_security security;
     struct file *f;
     bool exists = false;
@@ -448,7 +448,7 @@ NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attri
 
 NTSTATUS ZwDeleteFile(POBJECT_ATTRIBUTES attributes)
 {
-    char path[1024];
+    char path[2048];
     struct stat info;
     bool exists;
     NTSTATUS status;

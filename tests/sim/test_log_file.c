@@ -194,6 +194,99 @@ static void many_go_in_turn(void **state)
     world_end();
 }
 
+/* --- folders --------------------------------------------------------------------------------- */
+
+static void set_directory(const char *text)
+{
+    uint16_t units[2048];
+    size_t count = strlen(text);
+
+    for (size_t i = 0; i <= count; i++)
+        units[i] = (uint16_t)text[i];
+    sim_settings_set(STR("LogDirectory"), REG_SZ, units, (count + 1) * sizeof(units[0]));
+}
+
+static void note(void *context)
+{
+    *(bool *)context = true;
+}
+
+/* Each of many levels is looked for once and made once. */
+static void deep_folder(void **state)
+{
+    enum { LEVELS = 200 };
+    char text[1024] = "\\??\\C:\\there", path[1024];
+    bool too_many = false;
+    struct stat info;
+
+    (void)state;
+    world_begin(NULL);
+    snprintf(path, sizeof(path), "%s/there", sim_disk());
+    assert_int_equal(mkdir(path, 0777), 0);
+    for (unsigned n = 0; n < LEVELS; n++) {
+        size_t end = strlen(text);
+        snprintf(text + end, sizeof(text) - end, "\\d");
+        end = strlen(path);
+        snprintf(path + end, sizeof(path) - end, "/d");
+    }
+    set_directory(text);
+    sim_meanwhile("ZwCreateFile", 2 * LEVELS + 10, note, &too_many);
+    world_load();
+    world_unload();
+    sim_meanwhile(NULL, 0, NULL, NULL);
+    assert_false(too_many);
+    assert_int_equal(stat(path, &info), 0);
+    assert_false(sim_disk_refuses());
+    world_end();
+}
+
+/* What is in the way is no folder: all is kept, and nothing hangs. */
+static void file_in_the_way(void **state)
+{
+    char path[1024];
+    FILE *file;
+
+    (void)state;
+    world_begin(NULL);
+    snprintf(path, sizeof(path), "%s/way", sim_disk());
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    set_directory("\\??\\C:\\way\\one\\two");
+    world_load();
+    assert_int_equal(sim_driver_unload(), STATUS_SUCCESS);
+    assert_true(sim_disk_refuses());
+    world_end();
+}
+
+/* One character too many, and it is the default folder. */
+static void longest_folder(void **state)
+{
+    const size_t head = strlen("\\??\\C:");
+    char text[1200];
+
+    (void)state;
+    for (size_t count = 1024; count <= 1025; count++) {
+        struct world_log log;
+        memcpy(text, "\\??\\C:", head);
+        for (size_t i = head; i < count; i++)
+            text[i] = (i - head) % 200 == 0 ? '\\' : 'd';
+        text[count] = '\0';
+        world_begin(NULL);
+        set_directory(text);
+        world_load();
+        world_unload();
+        world_read(&log);
+        assert_int_equal(log.count > 0, count == 1025);
+        if (log.count > 0)
+            world_line(&log, "sensor.start", "\"LogDirectory\":\"\\\\SystemRoot\\\\KDAMonitor\"",
+                       "\"rejected\":{\"LogDirectory\":\"more than 1024 characters\"}", NULL);
+        world_free(&log);
+        assert_false(sim_disk_refuses());
+        world_end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +295,9 @@ int main(void)
         cmocka_unit_test(held_log_goes_later),
         cmocka_unit_test(open_file_counts),
         cmocka_unit_test(many_go_in_turn),
+        cmocka_unit_test(deep_folder),
+        cmocka_unit_test(file_in_the_way),
+        cmocka_unit_test(longest_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
