@@ -42,7 +42,7 @@
 #define KDA_MAX_RATES 16u
 #define KDA_MAX_PREFIXES 32u
 #define KDA_MAX_DIRECTORY 1024u /* characters */
-#define KDA_MAX_REJECTED 16u
+#define KDA_MAX_REJECTED 24u    /* each setting once */
 #define KDA_SETTING_NAME_MAX 48u
 
 _Static_assert((int)KDA_KIND_COUNT <= 32, "kinds fit a 32-bit mask");
@@ -70,6 +70,7 @@ typedef struct _KDA_RATE {
 
 typedef struct _KDA_REJECTED {
     CHAR Name[KDA_SETTING_NAME_MAX];
+    ULONG Entry; /* of a list, from 1; 0: the value as a whole */
     const CHAR *Why;
 } KDA_REJECTED;
 

@@ -42,6 +42,9 @@ static const KDA_NUMBER KdapNumbers[] = {
 };
 #undef N
 
+/* Those in the table, Kinds, LogDirectory, Rules, Rates, OldDataKeys, and the key itself. */
+C_ASSERT(ARRAYSIZE(KdapNumbers) + 6 <= KDA_MAX_REJECTED);
+
 #define R(text) KDA_W(text),
 static const PCWSTR KdapDefaultRules[] = {KDA_SETTINGS_DEFAULT_RULES(R)};
 #undef R
@@ -83,19 +86,34 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static PVOID
     return block->Data;
 }
 
+/* A setting is named once, with its first problem: names of an object are not repeated, and there
+ * is room for all settings. */
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
-    KdapReject(KDA_SETTINGS *settings, const CHAR *name, const CHAR *why)
+    KdapRejectEntry(KDA_SETTINGS *settings, const CHAR *name, ULONG entry, const CHAR *why)
 {
-    KDA_REJECTED *rejected;
-    ULONG i;
+    KDA_REJECTED *rejected = settings->Rejected;
+    ULONG i, at;
 
-    if (settings->RejectedCount == KDA_MAX_REJECTED)
+    for (at = 0; at < settings->RejectedCount; at++, rejected++) {
+        for (i = 0; name[i] != '\0' && name[i] == rejected->Name[i]; i++)
+            ;
+        if (name[i] == rejected->Name[i])
+            return;
+    }
+    if (at == KDA_MAX_REJECTED)
         return;
-    rejected = &settings->Rejected[settings->RejectedCount++];
+    settings->RejectedCount++;
     for (i = 0; name[i] != '\0' && i + 1 < KDA_SETTING_NAME_MAX; i++)
         rejected->Name[i] = name[i];
     rejected->Name[i] = '\0';
+    rejected->Entry = entry;
     rejected->Why = why;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
+    KdapReject(KDA_SETTINGS *settings, const CHAR *name, const CHAR *why)
+{
+    KdapRejectEntry(settings, name, 0, why);
 }
 
 /* One value, in the caller's buffer of KDA_VALUE_MAX_BYTES. NULL: there is none, or it was
@@ -164,7 +182,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
         return FALSE;
     if ((value->Type != REG_MULTI_SZ && value->Type != REG_SZ) ||
         value->DataLength % sizeof(WCHAR) != 0) {
-        KdapReject(settings, text, "no REG_MULTI_SZ");
+        KdapReject(settings, text, "neither REG_MULTI_SZ nor REG_SZ");
         return FALSE;
     }
     copy = KdapKeep(settings, value->DataLength + sizeof(WCHAR));
@@ -201,7 +219,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static KDA_TEXT KdapLiteral(PCWS
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
-    KdapAddRule(KDA_SETTINGS *settings, const KDA_TEXT *text)
+    KdapAddRule(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
     const CHAR *why = "too many";
 
@@ -209,11 +227,11 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
         KdaParseRule(text->At, text->Count, &settings->Rules[settings->RuleCount], &why))
         settings->RuleCount++;
     else
-        KdapReject(settings, "Rules", why);
+        KdapRejectEntry(settings, "Rules", entry, why);
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
-    KdapAddRate(KDA_SETTINGS *settings, const KDA_TEXT *text)
+    KdapAddRate(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
     const CHAR *why = "too many";
 
@@ -221,16 +239,18 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
         KdaParseRate(text->At, text->Count, &settings->Rates[settings->RateCount], &why))
         settings->RateCount++;
     else
-        KdapReject(settings, "Rates", why);
+        KdapRejectEntry(settings, "Rates", entry, why);
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
-    KdapAddPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text)
+    KdapAddPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
-    if (settings->PrefixCount < KDA_MAX_PREFIXES && text->Count <= KDA_STRING_MAX_UNITS)
-        KdapSetString(&settings->OldDataKeys[settings->PrefixCount++], text);
+    if (settings->PrefixCount == KDA_MAX_PREFIXES)
+        KdapRejectEntry(settings, "OldDataKeys", entry, "too many");
+    else if (text->Count > KDA_STRING_MAX_UNITS)
+        KdapRejectEntry(settings, "OldDataKeys", entry, "longer than a string can be");
     else
-        KdapReject(settings, "OldDataKeys", "too many");
+        KdapSetString(&settings->OldDataKeys[settings->PrefixCount++], text);
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
@@ -239,7 +259,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     static const struct {
         PCWSTR Name;
         const CHAR *Text;
-        VOID (*Add)(KDA_SETTINGS *settings, const KDA_TEXT *text);
+        VOID (*Add)(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry);
         const PCWSTR *Defaults;
         ULONG DefaultCount;
     } lists[] = {
@@ -255,15 +275,15 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     for (ULONG i = 0; i < ARRAYSIZE(lists); i++) {
         KDA_TEXT rest, text;
         if (KdapTexts(settings, key, lists[i].Name, lists[i].Text, buffer, &rest, &status)) {
-            while (KdapNextText(&rest, &text))
-                lists[i].Add(settings, &text);
+            for (ULONG entry = 1; KdapNextText(&rest, &text); entry++)
+                lists[i].Add(settings, &text, entry);
             continue;
         }
         if (!NT_SUCCESS(status))
             return status;
         for (ULONG j = 0; j < lists[i].DefaultCount; j++) {
             text = KdapLiteral(lists[i].Defaults[j]);
-            lists[i].Add(settings, &text);
+            lists[i].Add(settings, &text, 0);
         }
     }
     return STATUS_SUCCESS;
@@ -282,12 +302,12 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     if (KdapTexts(settings, key, KDA_W("Kinds"), "Kinds", buffer, &rest, &status)) {
         ULONG all = 0;
         BOOLEAN understood = TRUE;
-        while (KdapNextText(&rest, &text)) {
+        for (ULONG entry = 1; KdapNextText(&rest, &text); entry++) {
             if (KdaParseKinds(text.At, text.Count, &kinds)) {
                 all |= kinds;
             } else {
                 understood = FALSE;
-                KdapReject(settings, "Kinds", "unknown kind");
+                KdapRejectEntry(settings, "Kinds", entry, "unknown kind");
             }
         }
         /* An empty list is an answer: all were switched off. One of misspelt names is none. */
@@ -429,9 +449,40 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     }
 }
 
+/* The reason: `entry 3: unknown condition` where it is one of a list. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapDescribeRejected(const KDA_REJECTED *rejected, struct kda_event_builder *builder)
+{
+    static const CHAR head[] = "entry ";
+    CHAR text[96], digits[10];
+    ULONG used = 0, count = 0;
+
+    for (ULONG rest = rejected->Entry; rest != 0; rest /= 10)
+        digits[count++] = (CHAR)('0' + rest % 10);
+    if (count != 0) {
+        for (; head[used] != '\0'; used++)
+            text[used] = head[used];
+        while (count != 0)
+            text[used++] = digits[--count];
+        text[used++] = ':';
+        text[used++] = ' ';
+    }
+    for (const CHAR *why = rejected->Why; *why != '\0' && used < sizeof text - 1; why++)
+        text[used++] = *why;
+    text[used] = '\0';
+    KdapDescribeUtf8(builder, rejected->Name, text);
+}
+
+/* What was rejected first: rules and keys can be longer than the record, which then is cut. */
 _Use_decl_annotations_ VOID KdaSettingsDescribe(const KDA_SETTINGS *settings,
                                                 struct kda_event_builder *builder)
 {
+    if (settings->RejectedCount != 0) {
+        kda_event_object_begin(builder, KDA_FIELD_START_REJECTED);
+        for (ULONG i = 0; i < settings->RejectedCount; i++)
+            KdapDescribeRejected(&settings->Rejected[i], builder);
+        kda_event_object_end(builder);
+    }
     kda_event_object_begin(builder, KDA_FIELD_START_SETTINGS);
     KdapDescribeText(builder, "LogDirectory", &settings->Directory);
     for (ULONG i = 0; i < ARRAYSIZE(KdapNumbers); i++) {
@@ -440,11 +491,5 @@ _Use_decl_annotations_ VOID KdaSettingsDescribe(const KDA_SETTINGS *settings,
         kda_event_object_number(builder, KdapNumbers[i].Text, KDA_TYPE_NUMBER, *field);
     }
     KdapDescribeLists(settings, builder);
-    kda_event_object_end(builder);
-    if (settings->RejectedCount == 0)
-        return;
-    kda_event_object_begin(builder, KDA_FIELD_START_REJECTED);
-    for (ULONG i = 0; i < settings->RejectedCount; i++)
-        KdapDescribeUtf8(builder, settings->Rejected[i].Name, settings->Rejected[i].Why);
     kda_event_object_end(builder);
 }
