@@ -218,39 +218,47 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static KDA_TEXT KdapLiteral(PCWS
     return text;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
     KdapAddRule(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
     const CHAR *why = "too many";
 
     if (settings->RuleCount < KDA_MAX_RULES &&
-        KdaParseRule(text->At, text->Count, &settings->Rules[settings->RuleCount], &why))
+        KdaParseRule(text->At, text->Count, &settings->Rules[settings->RuleCount], &why)) {
         settings->RuleCount++;
-    else
-        KdapRejectEntry(settings, "Rules", entry, why);
+        return TRUE;
+    }
+    KdapRejectEntry(settings, "Rules", entry, why);
+    return FALSE;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
     KdapAddRate(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
     const CHAR *why = "too many";
 
     if (settings->RateCount < KDA_MAX_RATES &&
-        KdaParseRate(text->At, text->Count, &settings->Rates[settings->RateCount], &why))
+        KdaParseRate(text->At, text->Count, &settings->Rates[settings->RateCount], &why)) {
         settings->RateCount++;
-    else
-        KdapRejectEntry(settings, "Rates", entry, why);
+        return TRUE;
+    }
+    KdapRejectEntry(settings, "Rates", entry, why);
+    return FALSE;
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
     KdapAddPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
-    if (settings->PrefixCount == KDA_MAX_PREFIXES)
-        KdapRejectEntry(settings, "OldDataKeys", entry, "too many");
-    else if (text->Count > KDA_STRING_MAX_UNITS)
-        KdapRejectEntry(settings, "OldDataKeys", entry, "longer than a string can be");
-    else
+    const CHAR *why = "too many";
+
+    if (text->Count > KDA_STRING_MAX_UNITS)
+        why = "longer than a string can be";
+    if (text->Count <= KDA_STRING_MAX_UNITS && settings->PrefixCount < KDA_MAX_PREFIXES) {
         KdapSetString(&settings->OldDataKeys[settings->PrefixCount++], text);
+        return TRUE;
+    }
+    KdapRejectEntry(settings, "OldDataKeys", entry, why);
+    return FALSE;
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
@@ -259,7 +267,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
     static const struct {
         PCWSTR Name;
         const CHAR *Text;
-        VOID (*Add)(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry);
+        BOOLEAN (*Add)(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry);
         const PCWSTR *Defaults;
         ULONG DefaultCount;
     } lists[] = {
@@ -274,13 +282,18 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
         return STATUS_INSUFFICIENT_RESOURCES;
     for (ULONG i = 0; i < ARRAYSIZE(lists); i++) {
         KDA_TEXT rest, text;
-        if (KdapTexts(settings, key, lists[i].Name, lists[i].Text, buffer, &rest, &status)) {
-            for (ULONG entry = 1; KdapNextText(&rest, &text); entry++)
-                lists[i].Add(settings, &text, entry);
-            continue;
+        BOOLEAN there =
+            KdapTexts(settings, key, lists[i].Name, lists[i].Text, buffer, &rest, &status);
+        ULONG entries = 0, right = 0;
+        while (there && KdapNextText(&rest, &text)) {
+            if (lists[i].Add(settings, &text, ++entries))
+                right++;
         }
         if (!NT_SUCCESS(status))
             return status;
+        /* An empty list is an answer: no rules. One in which nothing is right is none. */
+        if (there && (entries == 0 || right != 0))
+            continue;
         for (ULONG j = 0; j < lists[i].DefaultCount; j++) {
             text = KdapLiteral(lists[i].Defaults[j]);
             lists[i].Add(settings, &text, 0);

@@ -17,17 +17,24 @@ static void begin(void)
 #define SET_LIST(name, texts)                                                                      \
     sim_settings_set(STR(name), REG_MULTI_SZ, u"" texts, sizeof(u"" texts))
 
-/* The copy of an object of sensor.start, `"name":{...}`; empty if it is not there. */
+/* Runs the driver. The copy of an object of its sensor.start, `"name":{...}`; empty if it is not
+ * there. */
 static void start_object(const char *name, char *object, size_t room)
 {
     struct world_log log;
+    const char *line = "";
     const char *at;
     size_t size = 0;
 
+    sim_clock_advance(5 * WORLD_SECOND);
     world_load();
     world_unload();
     world_read(&log);
-    at = strstr(world_line(&log, "sensor.start", NULL), name);
+    for (size_t i = 0; i < log.count; i++) {
+        if (log.lines[i].id == 0)
+            line = log.lines[i].text;
+    }
+    at = strstr(line, name);
     if (at)
         size = (size_t)(strchr(at, '}') - at);
     assert_true(size < room);
@@ -136,12 +143,65 @@ static void named_beside_long_texts(void **state)
     world_end();
 }
 
+/* --- lists ----------------------------------------------------------------------------------- */
+
+#define DEFAULT_RATES                                                                              \
+    "\"Rates\":[\"kind=registry.* rate=2000 burst=20000\",\"kind=image.load rate=1000 "            \
+    "burst=5000\"]"
+#define DEFAULT_RULE "\"exclude kind=image.load module=\\\\System32\\\\ntdll.dll\""
+#define ONE_RATE "kind=image.load rate=1 burst=1"
+
+/* Right entries are kept, an empty list is one, a list with nothing right in it is none. */
+static void lists_in_force(void **state)
+{
+#define TEXTS(texts) u"" texts, sizeof(u"" texts)
+    static const struct {
+        const void *rules;
+        size_t rules_size;
+        const void *rates;
+        size_t rates_size;
+        const char *in_force[2];
+        bool wrong;
+    } cases[] = {
+        {TEXTS("\0"), TEXTS("\0"), {"\"Rules\":[],", "\"Rates\":[],"}, false},
+        {NULL, 0, NULL, 0, {"\"Rules\":[],", "\"Rates\":[],"}, false},
+        {TEXTS("exclude nothing\0"), TEXTS("often\0"), {DEFAULT_RULE, DEFAULT_RATES}, true},
+        {TEXTS("a\0b\0c\0d\0"), TEXTS("a\0b\0c\0d\0"), {DEFAULT_RULE, DEFAULT_RATES}, true},
+        {TEXTS("exclude pid=1\0no\0no\0"),
+         TEXTS(ONE_RATE "\0no\0no\0"),
+         {"\"Rules\":[\"exclude pid=1\"],", "\"Rates\":[\"" ONE_RATE "\"],"},
+         true},
+        {TEXTS("no\0no\0exclude pid=1\0"),
+         TEXTS("no\0no\0" ONE_RATE "\0"),
+         {"\"Rules\":[\"exclude pid=1\"],", "\"Rates\":[\"" ONE_RATE "\"],"},
+         true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char settings[4096];
+        begin();
+        sim_settings_set(STR("Rules"), REG_MULTI_SZ, cases[i].rules, cases[i].rules_size);
+        sim_settings_set(STR("Rates"), REG_MULTI_SZ, cases[i].rates, cases[i].rates_size);
+        start_object("\"settings\":", settings, sizeof(settings));
+        for (size_t j = 0; j < 2; j++) {
+            if (!strstr(settings, cases[i].in_force[j]))
+                fail_msg("case %zu: no %s in %s", i, cases[i].in_force[j], settings);
+        }
+        start_object("\"rejected\":", settings, sizeof(settings));
+        assert_int_equal(times(settings, "Rules"), cases[i].wrong);
+        assert_int_equal(times(settings, "Rates"), cases[i].wrong);
+        world_end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_named_once),
         cmocka_unit_test(first_problem_is_named),
         cmocka_unit_test(named_beside_long_texts),
+        cmocka_unit_test(lists_in_force),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
