@@ -1,5 +1,6 @@
 /*
- * test_log_file.c - the folder of the log: which files of it go, and which stay.
+ * test_log_file.c - the folder of the log: which files of it go, which stay, how it is made, and
+ * who may use it.
  */
 #include "world.h"
 
@@ -287,6 +288,49 @@ static void longest_folder(void **state)
     }
 }
 
+/* --- access ---------------------------------------------------------------------------------- */
+
+/* The folder, each one above it that was made, and each file, whatever its number. */
+static void folder_and_files_are_secured(void **state)
+{
+    static const char *const folders[] = {"one", "one/two", "one/two/three"};
+    static uint8_t bytes[4096];
+    const struct sim_registry op = {.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\Test"),
+                                    .name = STR("Bytes"),
+                                    .type = REG_BINARY,
+                                    .data = bytes,
+                                    .size = sizeof(bytes)};
+    const struct dirent *entry;
+    unsigned files = 0;
+    char path[1024];
+    DIR *folder;
+
+    (void)state;
+    world_begin(NULL);
+    sim_settings_set_dword(STR("FileMegabytes"), 1);
+    set_directory("\\??\\C:\\one\\two\\three");
+    world_load();
+    for (unsigned n = 0; n < 400; n++)
+        assert_int_equal(sim_registry_set_value(&op), 0);
+    world_unload();
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        assert_true(sim_disk_restricted(folders[i]));
+    snprintf(path, sizeof(path), "%s/one/two/three", sim_disk());
+    folder = opendir(path);
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "one/two/three/%s", entry->d_name);
+        if (!sim_disk_restricted(path))
+            fail_msg("%s", path);
+        files++;
+    }
+    closedir(folder);
+    assert_in_range(files, 2, 16);
+    world_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +342,7 @@ int main(void)
         cmocka_unit_test(deep_folder),
         cmocka_unit_test(file_in_the_way),
         cmocka_unit_test(longest_folder),
+        cmocka_unit_test(folder_and_files_are_secured),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
