@@ -170,7 +170,7 @@ static EX_RUNDOWN_REF KdapServed;
 _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapDispatch(PDEVICE_OBJECT device, PIRP irp)
 {
     UCHAR major = IoGetCurrentIrpStackLocation(irp)->MajorFunction;
-    NTSTATUS status = STATUS_DELETE_PENDING;
+    NTSTATUS status = STATUS_DEVICE_NOT_READY;
 
     UNREFERENCED_PARAMETER(device);
     if (ExAcquireRundownProtection(&KdapServed)) {
@@ -180,6 +180,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapDispatch(PDEVICE_OBJECT d
     }
     if (major == IRP_MJ_CLEANUP || major == IRP_MJ_CLOSE)
         status = STATUS_SUCCESS;
+    else if (major == IRP_MJ_READ) /* as one that was parked: a reader has come to the end */
+        status = STATUS_CANCELLED;
     irp->IoStatus.Status = status;
     irp->IoStatus.Information = 0;
     IoCompleteRequest(irp, IO_NO_INCREMENT);

@@ -395,7 +395,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaWriterStatus(_Out_ struct kda_control
 
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaDeviceStart(_Inout_ KDA_DRIVER *driver);
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaDeviceStop(_Inout_ KDA_DRIVER *driver);
-/* The end waits for the requests that are being served; later ones find nothing. */
+/* The end waits for the requests that are being served; later ones are told of it. */
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaDeviceServe(_Inout_ KDA_DRIVER *driver);
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaDeviceEndServing(_Inout_ KDA_DRIVER *driver);
 /* Opens are refused before; the link and the shutdown notification are there after it. */

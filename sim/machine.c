@@ -370,15 +370,25 @@ int32_t sim_unload_now(void)
     return STATUS_SUCCESS;
 }
 
-int32_t sim_driver_unload(void)
+static int32_t unload(bool wait)
 {
     SIM_CHECK(sim.driver_state == SIM_LOADED, "no driver is loaded");
     SIM_CHECK(sim_self()->irql == PASSIVE_LEVEL, "drivers are unloaded at PASSIVE_LEVEL");
     if (!driver.object->DriverUnload)
         return STATUS_INVALID_DEVICE_REQUEST;
-    if (sim_io_unload_must_wait())
+    if (wait && sim_io_unload_must_wait())
         return STATUS_PENDING;
     return sim_unload_now();
+}
+
+int32_t sim_driver_unload(void)
+{
+    return unload(true);
+}
+
+int32_t sim_driver_unload_at_once(void)
+{
+    return unload(false);
 }
 
 bool sim_driver_loaded(void)

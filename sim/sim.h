@@ -86,6 +86,9 @@ int32_t sim_driver_load(sim_driver_entry *entry);
  * until the machine ends. After any other unload the ledger must be empty: what is left is printed
  * and ends the process. */
 int32_t sim_driver_unload(void);
+/* As a system that does not wait for the handles of a device: they have to be closed before the
+ * driver has gone, by another thread or by sim_meanwhile. */
+int32_t sim_driver_unload_at_once(void);
 bool sim_driver_loaded(void);
 
 /* A value of the driver's key HKLM\...\Services\kdamonitor\Parameters, kept until the machine ends.

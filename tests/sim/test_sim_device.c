@@ -3,8 +3,11 @@
  */
 #include "world.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#include "kda_ioctl.h"
 
 #define LINK STR("\\??\\KDAMonitor")
 #define READ 1u
@@ -418,6 +421,68 @@ static void unload_waits_for_handles(void **state)
     world_end();
 }
 
+struct late {
+    struct sim_reader *reader, *idle;
+    struct sim_request *parked;
+    int32_t read, read_again, version, flush, other;
+    size_t got;
+    bool came;
+};
+
+static void *come_late(void *context)
+{
+    struct kda_control request = {KDA_CONTROL_VERSION, sizeof(request)};
+    struct kda_control_version version;
+    struct late *late = context;
+    char buffer[64];
+
+    late->came = true;
+    late->read = sim_reader_read_wait(late->reader, buffer, sizeof(buffer), &late->got);
+    late->read_again = sim_reader_read_wait(late->idle, buffer, 0, &late->got);
+    late->version =
+        sim_reader_control(late->idle, KDA_IOCTL_VERSION, NULL, 0, &version, sizeof(version), NULL);
+    late->flush =
+        sim_reader_control(late->idle, KDA_IOCTL_FLUSH, &request, sizeof(request), NULL, 0, NULL);
+    late->other = sim_reader_other(late->idle, 4 /* write */);
+    sim_request_free(late->parked);
+    sim_reader_close(late->reader);
+    sim_reader_close(late->idle);
+    return NULL;
+}
+
+static void meanwhile(void *context)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, come_late, context), 0);
+    pthread_join(thread, NULL);
+}
+
+/* A system that does not wait for the handles: who comes after the end is told of the end. A read
+ * is answered like one that waited; access denied would send its reader for an administrator. */
+static void late_requests(void **state)
+{
+    struct late late = {.came = false};
+    static char buffer[1 << 16];
+
+    (void)state;
+    world_begin(NULL);
+    world_load();
+    late.reader = open_reader(&late.parked, buffer, sizeof(buffer));
+    late.idle = open_device();
+    sim_meanwhile("IoDeleteDevice", 1, meanwhile, &late);
+    assert_int_equal(sim_driver_unload_at_once(), STATUS_SUCCESS);
+    assert_true(late.came);
+    assert_int_equal(late.read, STATUS_CANCELLED);
+    assert_int_equal(late.read_again, STATUS_CANCELLED);
+    assert_int_equal(late.version, STATUS_DEVICE_NOT_READY);
+    assert_int_equal(late.flush, STATUS_DEVICE_NOT_READY);
+    assert_int_equal(late.other, STATUS_DEVICE_NOT_READY);
+    assert_false(sim_driver_loaded());
+    world_verify();
+    world_end();
+}
+
 static void readers_in_the_storm(void **state)
 {
     static char buffer[65536];
@@ -459,6 +524,7 @@ int main(void)
         cmocka_unit_test(slow_reader),
         cmocka_unit_test(number_of_readers),
         cmocka_unit_test(unload_waits_for_handles),
+        cmocka_unit_test(late_requests),
         cmocka_unit_test(readers_in_the_storm),
     };
 
