@@ -73,11 +73,15 @@ static void put_rules(FILE *to, const void *what)
 static int run_list(struct cli *cli, const struct host_texts *rules, bool defaults)
 {
     int code = driver_print(cli, put_rules, rules);
+    size_t wrong = 0;
     for (size_t i = 0; i < rules->count; i++) {
         const char *problem = control_rule_problem(rules->items[i]);
         if (problem)
             cli_error("the driver will not take rule %zu: %s", i + 1, problem);
+        wrong += problem != NULL;
     }
+    if (wrong > 0 && wrong == rules->count)
+        cli_error("no rule is left: the driver has its own instead");
     if (rules->count == 0)
         cli_note(cli, "no rules: everything is recorded");
     else if (defaults)

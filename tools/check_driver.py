@@ -658,22 +658,28 @@ ADDRESS = re.compile(r"0x([0-9a-f]+)")
 
 
 class Arm:
-    """Addresses that ARM64 code makes in two steps: a page, and a place in it."""
+    """Addresses that ARM64 code makes in two steps: a page, and a place in it. Code is followed as it
+    stands, without its branches: a page is known until its register gets another value."""
 
     def __init__(self):
         self.pages = {}
 
     def made(self, op, rest):
+        """The address that an instruction adds or accesses, or None."""
         words = re.split(r"[,\s\[\]!]+", rest)
         if op == "adrp":
             self.pages[words[0]] = int(ADDRESS.search(rest).group(1), 16)
-        elif op in ("add", "ldr") and len(words) >= 3 and words[1] in self.pages:
-            offset = words[2].lstrip("#") or "0"
-            try:
-                return self.pages[words[1]] + int(offset, 0)
-            except ValueError:
-                return None
-        return None
+            return None
+        made, operands = None, words[1:]
+        if op == "add" or op.startswith(("ldr", "str")):
+            page = self.pages.get(operands[0]) if operands else None
+            offset = operands[1].lstrip("#") if len(operands) > 1 else ""
+            if page is not None and re.match(r"(0x[0-9a-f]+|[0-9]*)$", offset):
+                made = page + int(offset or "0", 0)
+        if not op.startswith(("st", "cmp", "ccmp", "b", "cb", "tb")):
+            for name in words[:2 if op == "ldp" else 1]:
+                self.pages.pop(name, None)
+        return made
 
 
 def code_lines(image, objdump, path, section):
@@ -699,23 +705,11 @@ def check_entry_code(image, lines, problems):
     symbol."""
     end = next((end for begin, end, _ in image.functions() if begin == image.entry), 0)
     cookie = image.value(image.directories[LOAD_CONFIG][0] + COOKIE, 8)
-    pages = {}
     for at, op, rest, names in lines:
-        if not image.entry <= at - image.base < end:
+        if not image.entry <= at - image.base < end or cookie not in names:
             continue
-        if op.startswith("mov") and rest.startswith("%") and cookie in names:
+        if op == "str" or (op.startswith("mov") and rest.startswith("%")):
             return
-        words = re.split(r"[,\s\[\]!]+", rest)
-        if op == "str":
-            offset = words[2].lstrip("#") or "0" if len(words) > 2 else ""
-            if re.match(r"(0x)?[0-9a-f]+$", offset) and (
-                    pages.get(words[1], 0) + int(offset, 0) == cookie):
-                return
-        elif op == "adrp":
-            pages[words[0]] = names[-1]
-        elif not op.startswith(("st", "cmp", "ccmp", "b", "cb", "tb")):
-            for name in words[:2 if op == "ldp" else 1]:
-                pages.pop(name, None)
     problems.append("what is at the entry point does not set the stack cookie")
 
 

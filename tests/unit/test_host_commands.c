@@ -379,8 +379,13 @@ static void test_filter(void **state)
     assert_int_equal(RUN("driver", "filter", "remove", "2"), CLI_DONE);
     assert_int_equal(fake.rules.count, count - 1);
     assert_string_equal(fake.rules.items[1], control_default_rule(1));
-    while (fake.rules.count > 0)
+    while (fake.rules.count > 1)
         assert_int_equal(RUN("driver", "filter", "remove", "1"), CLI_DONE);
+    fake.rules.items[0][0] = '?';
+    assert_int_equal(RUN("driver", "filter", "list"), CLI_DONE);
+    says("will not take rule 1");
+    says("the driver has its own instead");
+    assert_int_equal(RUN("driver", "filter", "remove", "1"), CLI_DONE);
     assert_int_equal(RUN("driver", "filter", "list"), CLI_DONE);
     says("everything is recorded");
     assert_string_equal(out_text, "");
