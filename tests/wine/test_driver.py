@@ -45,6 +45,10 @@ class Driver(unittest.TestCase):
         self.assertEqual(json.loads(text[-1])["kind"], "sensor.stop")
         return [json.loads(line) for line in text]
 
+    def flush(self, handle=1):
+        """The lines of the start are in the file; a reader that begins now gets what comes now."""
+        self.client.expect("ioctl", handle, FLUSH, 0, head(8))
+
     def status(self, handle=1):
         return status_of(self.client.data("ioctl", handle, STATUS, STATUS_BYTES))
 
@@ -62,7 +66,7 @@ class Life(Driver):
         status = self.status()
         self.assertEqual((status["version"], status["size"]), (1, STATUS_BYTES))
         self.assertEqual((status["write_status"], status["readers"]), (0, 0))
-        self.client.expect("ioctl", 1, FLUSH, 0, head(8))
+        self.flush()
         status = self.status()
         self.assertEqual((status["writing"], status["queued"], status["file_number"]), (1, 0, 1))
         self.assertEqual(status["file_bytes"], os.path.getsize(self.machine.files()[0]))
@@ -84,7 +88,8 @@ class Life(Driver):
         self.machine.injector()
         self.machine.start()
         self.machine.pin()
-        self.client.expect("open", 1, DEVICE, READ)
+        self.client.expect("open", 1, DEVICE, READ_WRITE)
+        self.flush()
         self.client.expect("wait", 1, 4096)
         self.machine.stop()
         # What was parked ends with the last line; after that there is no device.
@@ -202,7 +207,8 @@ class Readers(Driver):
     def test_read_is_taken_back(self):
         self.machine.set("StatusSeconds", 86400)
         self.machine.start()
-        self.client.expect("open", 1, DEVICE, READ)
+        self.client.expect("open", 1, DEVICE, READ_WRITE)
+        self.flush()
         self.client.expect("wait", 1, 4096)
         self.client.expect("cancel", 1)
         self.assertEqual(self.client("got", 1), 995)
