@@ -292,8 +292,10 @@ static void parked_read_is_cancelled(void **state)
     world_end();
 }
 
+/* Nothing is told meanwhile that could end them in another way. */
 static void parked_reads_end_with_the_handle(void **state)
 {
+    struct kda_control flush = {KDA_CONTROL_VERSION, sizeof(flush)};
     struct sim_reader *reader;
     struct sim_request *parked[8];
     static char buffer[8][256];
@@ -303,9 +305,11 @@ static void parked_reads_end_with_the_handle(void **state)
     world_load();
     for (int kill = 0; kill < 2; kill++) {
         reader = open_device();
+        assert_int_equal(
+            sim_reader_control(reader, KDA_IOCTL_FLUSH, &flush, sizeof(flush), NULL, 0, NULL),
+            STATUS_SUCCESS);
         for (size_t i = 0; i < 8; i++)
             parked[i] = sim_reader_read(reader, buffer[i], sizeof(buffer[i]));
-        world_activity(1);
         if (kill)
             sim_reader_kill(reader);
         else
