@@ -254,9 +254,9 @@ int cli_events_begin(struct cli_events *events, struct cli *cli);
 bool cli_events_put(struct cli_events *events, const struct kda_etl_record *record,
                     const struct kda_decode_place *place);
 bool cli_events_lose(struct cli_events *events, const struct kda_decode_loss *loss);
-/* Prints notes about descriptions and frees the decoder. */
 /* What a reader of the output has to know of it: losses, options that picked nothing. */
 void cli_events_note(const struct cli_events *events);
+/* Prints notes about descriptions and frees the decoder. */
 void cli_events_end(struct cli_events *events);
 
 /* ---- cmd_etw.c ---- */

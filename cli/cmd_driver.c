@@ -45,17 +45,11 @@ static bool running_version(const struct host_ops *host, struct control_version 
 
 int driver_print(struct cli *cli, void (*put)(FILE *to, const void *what), const void *what)
 {
-    const char *target = cli->options.output ? cli->options.output : "-";
-    if (!cli_output_open(&cli->output, cli->options.output)) {
-        cli_error("cannot write '%s': %s", target, term_error_text(cli->output.error));
-        return CLI_INTERNAL;
-    }
+    int code = cli_open_bytes(cli);
+    if (code != CLI_DONE)
+        return code;
     put(cli->output.file, what);
-    if (cli_output_close(&cli->output, true))
-        return CLI_DONE;
-    if (!term_is_broken_pipe(cli->output.error))
-        cli_error("cannot write '%s': %s", target, term_error_text(cli->output.error));
-    return CLI_INTERNAL;
+    return cli_finish_bytes(cli, CLI_DONE);
 }
 
 /* ---- install ---- */

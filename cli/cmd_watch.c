@@ -92,11 +92,6 @@ static uint32_t read_lines(struct watch *watch)
     return HOST_OK;
 }
 
-static int make_filter(struct watch *watch)
-{
-    return cli_pick_events(&watch->cli->options, &watch->filter);
-}
-
 static int open_device(const struct watch *watch)
 {
     struct control_version version = {0};
@@ -143,7 +138,7 @@ static int finish(struct watch *watch, uint32_t error)
 
 static int run(struct watch *watch)
 {
-    int code = make_filter(watch);
+    int code = cli_pick_events(&watch->cli->options, &watch->filter);
     if (code == CLI_DONE)
         code = open_device(watch);
     if (code != CLI_DONE)

@@ -342,16 +342,16 @@ static void note_gaps(const struct cli *cli, const struct kda_gaps *gaps, bool l
 
 int cli_finish_bytes(struct cli *cli, int code)
 {
-    const struct kda_gaps *gaps = kda_kernel_gaps(cli->kernel);
+    const struct kda_gaps *gaps = cli->kernel ? kda_kernel_gaps(cli->kernel) : NULL;
     if (!cli_output_close(&cli->output, code == CLI_DONE) && code == CLI_DONE)
         code = CLI_INTERNAL;
     cli_phase(cli, "write_us");
     if (cli->output.error)
         output_failed(cli);
-    for (size_t i = 0; cli->options.verbose && i < gaps->count; i++)
+    for (size_t i = 0; gaps && cli->options.verbose && i < gaps->count; i++)
         cli_note(cli, "gap: %s at 0x%llx: %s", gaps->items[i].what,
                  (unsigned long long)gaps->items[i].va, gaps->items[i].text);
-    if (code == CLI_DONE && kda_gaps_any(gaps)) {
+    if (gaps && code == CLI_DONE && kda_gaps_any(gaps)) {
         note_gaps(cli, gaps, cli->options.verbose);
         code = CLI_INCOMPLETE;
     }

@@ -347,12 +347,12 @@ static bool items(struct kda_payload *p, unsigned index, uint64_t count)
  * are not written are passed at once: stacks make up most of a trace. */
 static void fixed_items(struct kda_payload *p, unsigned index, uint32_t count, uint32_t size)
 {
-    if (count > 0 && (p->out || p->t->has_refs)) {
-        for (uint32_t i = 0; i < count; i++, p->pos += size)
-            value(p, index, NULL, 0, size);
+    if (!p->out && !p->t->has_refs) {
+        p->pos += count * size;
         return;
     }
-    p->pos += count * size;
+    for (uint32_t i = 0; i < count; i++, p->pos += size)
+        value(p, index, NULL, 0, size);
 }
 
 static bool array(struct kda_payload *p, unsigned index)
@@ -373,6 +373,8 @@ static bool array(struct kda_payload *p, unsigned index)
             return true;
         }
     }
+    if (size != 0 && count == UINT64_MAX && left(p) % size == 0)
+        count = left(p) / size;
     bool open = shown(p, f) && kda_event_object_open(out, f->name, KDA_TYPE_ARRAY);
     bool fits = true;
     p->places = NULL;
@@ -380,8 +382,6 @@ static bool array(struct kda_payload *p, unsigned index)
         p->out = NULL;
     if (size != 0 && count != UINT64_MAX)
         fixed_items(p, index, (uint32_t)count, size);
-    else if (size != 0 && left(p) % size == 0)
-        fixed_items(p, index, left(p) / size, size);
     else
         fits = items(p, index, count);
     p->out = out;

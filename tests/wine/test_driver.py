@@ -143,7 +143,6 @@ class Requests(Driver):
         self.machine.stop()
         self.verified(self.machine.files())
 
-
     def test_flush_without_a_disk(self):
         """Recording goes on; who wants the lines on the disk learns that they do not get there."""
         self.machine.set("LogDirectory", "\\??\\Q:\\none", "REG_SZ")
