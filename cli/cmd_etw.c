@@ -69,17 +69,21 @@ int cli_run_processes(struct cli *cli)
     if (code != CLI_DONE)
         return code;
     size_t count;
+    /* The rows name a silo by its ETW state, and consumers, registrations and handles name
+     * processes that no list has. Where there is no ETW state the lists speak alone. */
+    enum kda_status mapped = kda_etw_map(cli->kernel, &cli->etw, &err);
+    if (mapped != KDA_OK)
+        mapped = kda_etw_map_silos(cli->kernel, &cli->etw, &err);
+    if (mapped != KDA_OK && cli->options.silo) {
+        cli_error_of(&err);
+        return CLI_INCOMPLETE;
+    }
     const struct kda_process *processes = processes_of(cli, &count, &err);
     if (err.status != KDA_OK) {
         cli_error_of(&err);
         return kda_status_is_gap(err.status) || err.status == KDA_BAD_DATA ? CLI_INCOMPLETE
                : err.status == KDA_NO_SYMBOL                               ? CLI_SYMBOLS
                                                                            : CLI_INTERNAL;
-    }
-    /* The rows name a silo by its ETW state; without one they leave the silo out. */
-    if (kda_etw_map_silos(cli->kernel, &cli->etw, &err) != KDA_OK && cli->options.silo) {
-        cli_error_of(&err);
-        return CLI_INCOMPLETE;
     }
     cli_phase(cli, "processes_us");
     code = cli_pick(cli, NULL, NULL, &selection);

@@ -138,6 +138,7 @@ struct kda_etw_enable {
 struct kda_etw_filter {
     uint32_t slot;
     uint64_t va;
+    bool has_flags;
     uint32_t flags; /* FilterFlags */
     const uint32_t *pids;
     size_t pid_count;

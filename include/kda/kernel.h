@@ -177,29 +177,52 @@ enum kda_list_end {
     KDA_LIST_BROKEN,   /* a link could not be read or is no kernel address */
     KDA_LIST_CYCLE,    /* came back to a node that is not the head */
     KDA_LIST_MISMATCH, /* a node's Blink does not name its predecessor */
+    KDA_LIST_REFUSED,  /* the callback found no object of this list at a link */
     KDA_LIST_LIMIT,
-    KDA_LIST_STOPPED, /* the callback returned false */
+    KDA_LIST_STOPPED, /* the callback said so */
 };
 
 struct kda_list_result {
     enum kda_list_end forward, backward; /* backward is KDA_LIST_CLOSED if not needed */
-    size_t nodes;                        /* distinct nodes given to the callback */
+    size_t nodes;                        /* distinct nodes that the callback took */
     uint64_t broken_va[2];               /* link that failed, forward and backward; 0 = none */
     enum kda_status reason[2];
 };
 
-/* Called once per node with the address of its LIST_ENTRY. `readable` is false for a node that is
- * only known from its neighbour's link (its memory is missing; an address that nothing maps is a
- * wild pointer, not a node). Returns false to stop. */
-typedef bool (*kda_list_fn)(void *context, uint64_t link_va, bool readable);
+/* What the walker knows of a node. */
+enum kda_link {
+    KDA_LINK_SOUND,   /* read, and names the node that led to it */
+    KDA_LINK_TORN,    /* read, and names another: moved meanwhile, or no node of this list */
+    KDA_LINK_MISSING, /* only its neighbours' links name it: its memory is missing */
+};
 
-/* Walks the doubly linked list at `head` forward; if that does not close, walks it backward as
- * well. At most `max` nodes. Records a gap named `what` (NULL: none, the list was
- * walked before) for a list that does not close. Returns
- * KDA_OK unless the head itself cannot be read, or memory ran out (KDA_NO_MEMORY). */
+/* What the callback makes of a node. A sound link is no proof: two words that name each other
+ * stand in many places. The callback looks at the object itself. */
+enum kda_step {
+    KDA_STEP_TAKE,   /* it is one: go on behind it */
+    KDA_STEP_REFUSE, /* it is none; the callback records the gap. A torn one ends the way */
+    KDA_STEP_STOP,   /* the whole walk ends */
+};
+
+/* Called once per node with the address of its LIST_ENTRY, missing nodes last; one that was refused
+ * as torn comes again if the walk from the other end finds its link sound. A missing
+ * node is given out unless the walk from the other end leads past its place; an address that
+ * nothing maps is a wild pointer, not a node. */
+typedef enum kda_step (*kda_list_fn)(void *context, uint64_t link_va, enum kda_link how);
+
+/* Walks the doubly linked list at `head` forward; if that does not close, or meets a torn node,
+ * walks it backward as well. At most `max` nodes. Records a gap named `what` (NULL: none, the list
+ * was walked before) for a list that does not close. Returns KDA_OK unless the head itself cannot
+ * be read, or memory ran out (KDA_NO_MEMORY). */
 KDA_MUST_CHECK enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t max,
                                              const char *what, kda_list_fn fn, void *context,
                                              struct kda_list_result *result, struct kda_error *err);
+/* The same from a node that another witness named, in both directions, until the head, a broken
+ * link or a node that the callback does not take. The node itself is not given out; `head` 0 when
+ * it is not known. No gaps: the walk from the head has told them. */
+KDA_MUST_CHECK enum kda_status kda_list_around(struct kda_kernel *kernel, uint64_t link_va,
+                                               uint64_t head, size_t max, kda_list_fn fn,
+                                               void *context, struct kda_error *err);
 
 /* ---- drivers ---- */
 
@@ -221,7 +244,12 @@ const struct kda_module *kda_module_at(struct kda_kernel *kernel, uint64_t va);
 /* ---- processes ---- */
 
 /* Ways a process was found; bits. */
-enum { KDA_FOUND_LIST = 1, KDA_FOUND_HANDLE_TABLE = 2, KDA_FOUND_CID = 4 };
+enum {
+    KDA_FOUND_LIST = 1,
+    KDA_FOUND_HANDLE_TABLE = 2,
+    KDA_FOUND_CID = 4,
+    KDA_FOUND_BACK_POINTER = 8, /* a consumer, registration, handle, job or process names it */
+};
 
 struct kda_process {
     uint64_t va; /* EPROCESS */
@@ -246,6 +274,15 @@ struct kda_process {
 KDA_MUST_CHECK enum kda_status kda_processes(struct kda_kernel *kernel,
                                              const struct kda_process **ret, size_t *count,
                                              struct kda_error *err);
+/* Adds the processes at `vas` that no witness named but other objects point at; addresses that are
+ * known or where no process stands are passed over. *added: how many were
+ * new. Pointers to processes that were handed out before are no longer good. */
+KDA_MUST_CHECK enum kda_status kda_processes_add(struct kda_kernel *kernel, const uint64_t *vas,
+                                                 size_t count, size_t *added,
+                                                 struct kda_error *err);
+/* Does a process stand at `va`, by its object header, links and handle table? KDA_OK, KDA_BAD_DATA,
+ * or KDA_ABSENT when nothing of it can be read. */
+KDA_MUST_CHECK enum kda_status kda_process_check(struct kda_kernel *kernel, uint64_t va);
 /* By EPROCESS address, or NULL. */
 const struct kda_process *kda_process_at(struct kda_kernel *kernel, uint64_t va);
 
@@ -282,8 +319,8 @@ KDA_MUST_CHECK enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint6
                                                 bool cid, kda_handle_fn fn, void *context,
                                                 struct kda_error *err);
 
-/* Type index of the object whose header is at `header_va`, cookie removed where the build uses
- * one. */
+/* Type index of the living object whose header is at `header_va`, cookie removed where the build
+ * uses one. KDA_BAD_DATA: its counts are those of no object. */
 KDA_MUST_CHECK enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va,
                                                uint8_t *type_index, struct kda_error *err);
 /* Index of the object type named `name` ("EtwConsumer"); KDA_ABSENT when there is none. */

@@ -197,19 +197,20 @@ uint64_t kda_audit_member(const struct kda_audit *audit, uint64_t object, enum k
     return at == KDA_NONE ? 0 : object + at;
 }
 
-static bool on_node(void *context, uint64_t link_va, bool readable)
+static enum kda_step on_node(void *context, uint64_t link_va, enum kda_link how)
 {
     struct kda_audit *audit = context;
     struct kda_audited_lists *lists = &audit->lists;
     uint64_t now = lists->count - 1, other;
-    (void)readable;
+    if (how == KDA_LINK_TORN)
+        return KDA_STEP_REFUSE; /* what a list holds is asked, not what it may lead to */
     if (kda_map_get(&lists->nodes, link_va, &other) && other != now) {
         lists->status[other] = KDA_BAD_DATA; /* a node of two lists: neither can be trusted */
         lists->status[now] = KDA_BAD_DATA;
-        return true;
+        return KDA_STEP_TAKE;
     }
     audit->no_memory = audit->no_memory || !kda_map_put(&lists->nodes, link_va, now);
-    return !audit->no_memory;
+    return audit->no_memory ? KDA_STEP_STOP : KDA_STEP_TAKE;
 }
 
 static bool add_list(struct kda_audit *audit, uint64_t head)

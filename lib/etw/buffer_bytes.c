@@ -65,7 +65,8 @@ static enum kda_status read_pages(struct kda_etw_buffers *b, const struct kda_tr
         if (size > buffer->used - off)
             size = buffer->used - off;
         enum kda_status status = buffer->kernel
-                                     ? kda_read(b->kernel, va, b->bytes + off, size, NULL)
+                                     ? kda_read_in(b->kernel, kda_kernel_info(b->kernel)->dtb, va,
+                                                   b->bytes + off, size, NULL)
                                      : kda_read_in(b->kernel, root, va, b->bytes + off, size, NULL);
         if (status == KDA_LIMIT || status == KDA_NO_MEMORY)
             return status;

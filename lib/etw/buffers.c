@@ -159,12 +159,15 @@ static uint64_t member(const struct kda_etw_buffers *b, enum kda_field_id field)
     return offset == KDA_NONE ? 0 : b->session->va + offset;
 }
 
-static bool on_global(void *context, uint64_t link_va, bool readable)
+static enum kda_step on_global(void *context, uint64_t link_va, enum kda_link how)
 {
     struct kda_etw_buffers *b = context;
     uint32_t at = kda_field_offset(b->kernel, KDA_F_WMI_BUFFER_HEADER_GlobalEntry);
-    (void)kda_buffers_add(b, link_va - at, KDA_BUFFER_GLOBAL, readable);
-    return !kda_buffers_stop(b);
+    const struct kda_trace_buffer *row =
+        kda_buffers_add(b, link_va - at, KDA_BUFFER_GLOBAL, how != KDA_LINK_MISSING);
+    if (kda_buffers_stop(b))
+        return KDA_STEP_STOP;
+    return row ? KDA_STEP_TAKE : KDA_STEP_REFUSE;
 }
 
 /* One qword of kernel memory; a missing page is a gap. 0 = none. */

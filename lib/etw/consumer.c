@@ -57,6 +57,12 @@ struct kda_etw_consumer *kda_etw_consumer(struct kda_etw *etw, uint64_t va, unsi
 {
     struct kda_etw_consumer *consumer = kda_etw_lookup(&etw->consumers, &etw->consumer_by_va, va);
     if (!consumer) {
+        if (!kda_etw_plausible_consumer(etw, va)) {
+            kda_etw_gap(etw, "consumer", va, KDA_BAD_DATA,
+                        "a %s leads here, where no consumer is (or its page was overwritten)",
+                        found_by == KDA_CONSUMER_LIST ? "session's list" : "handle");
+            return NULL;
+        }
         consumer = kda_etw_add(etw, &etw->consumers, &etw->consumer_by_va, va, sizeof(*consumer),
                                KDA_ETW_MAX_CONSUMERS, "consumers");
         if (!consumer)
@@ -76,13 +82,16 @@ struct list_walk {
     struct kda_etw_session *session;
 };
 
-static bool on_consumer(void *context, uint64_t link_va, bool readable)
+/* A known address with missing memory is a row all the same. */
+static enum kda_step on_consumer(void *context, uint64_t link_va, enum kda_link how)
 {
     struct list_walk *walk = context;
     uint32_t at = kda_field_offset(walk->etw->kernel, KDA_F_ETW_REALTIME_CONSUMER_Links);
-    (void)readable; /* a known address with missing memory is a row all the same */
-    (void)kda_etw_consumer(walk->etw, link_va - at, KDA_CONSUMER_LIST, walk->session);
-    return !kda_etw_stop(walk->etw);
+    (void)how; /* the object itself is looked at whatever its link says */
+    bool taken = kda_etw_consumer(walk->etw, link_va - at, KDA_CONSUMER_LIST, walk->session);
+    if (kda_etw_stop(walk->etw))
+        return KDA_STEP_STOP;
+    return taken ? KDA_STEP_TAKE : KDA_STEP_REFUSE;
 }
 
 void kda_etw_read_consumer_list(struct kda_etw *etw, struct kda_etw_session *session)

@@ -219,9 +219,12 @@ static void read_everything(struct kda_etw *etw)
 {
     read_found(etw);
     kda_etw_read_handle_symbols(etw);
-    /* Handles last: the lists then say what an object behind a missing header is. */
-    kda_etw_read_handles(etw);
-    read_found(etw);
+    /* Handles last: the lists then say what an object behind a missing header is. An owner that
+     * only they and other objects name has handles of its own. */
+    do {
+        kda_etw_read_handles(etw);
+        read_found(etw);
+    } while (kda_etw_read_owners(etw));
     if (kda_kernel_exhausted(etw->kernel))
         kda_gaps_add(kda_etw_gaps(etw), "work", 0, KDA_LIMIT,
                      "structures of this image lead round and round; reading was stopped, and what "
@@ -277,6 +280,7 @@ enum kda_status kda_etw_map(struct kda_kernel *kernel, struct kda_etw **ret, str
     if (status != KDA_OK)
         return status;
     read_everything(etw);
+    kda_etw_join_registrations(etw);
     kda_etw_join_consumers(etw);
     kda_etw_join_providers(etw);
     if (etw->out_of_memory) {
@@ -308,6 +312,8 @@ void kda_etw_free(struct kda_etw *etw)
     kda_map_deinit(&etw->consumer_by_va);
     kda_map_deinit(&etw->provider_by_va);
     kda_map_deinit(&etw->registration_by_va);
+    kda_map_deinit(&etw->tables_read);
+    kda_map_deinit(&etw->named_process);
     kda_map_deinit(&etw->sddl_by_va);
     kda_arena_deinit(&etw->arena);
     kda_free(etw);

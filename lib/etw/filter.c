@@ -171,14 +171,16 @@ static void read_header(struct kda_etw *etw, uint64_t header, struct kda_etw_fil
             filter->others |= other_filters[i].kind;
 }
 
-static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size, uint32_t *flags)
+static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size,
+                          struct kda_etw_filter *filter)
 {
     uint8_t bytes[256];
     uint64_t value = 0;
     if (size > sizeof(bytes) || kda_read(etw->kernel, header, bytes, size, NULL) != KDA_OK)
         return true; /* the reads below say what is missing */
-    if (kda_etw_field(etw, "filter", header, KDA_F_ETW_FILTER_HEADER_FilterFlags, &value))
-        *flags = (uint32_t)value;
+    filter->has_flags =
+        kda_etw_field(etw, "filter", header, KDA_F_ETW_FILTER_HEADER_FilterFlags, &value);
+    filter->flags = (uint32_t)value;
     for (uint32_t i = 0; i < size; i++)
         if (bytes[i] != 0)
             return true;
@@ -230,7 +232,7 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
             continue;
         }
         filter->va = array + (uint64_t)slot * size;
-        if (!header_in_use(etw, filter->va, size, &filter->flags))
+        if (!header_in_use(etw, filter->va, size, filter))
             continue;
         read_header(etw, filter->va, filter);
         count++;

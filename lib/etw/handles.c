@@ -1,5 +1,6 @@
 /*
- * handles.c - the second witness: EtwConsumer and EtwRegistration objects in all handle tables.
+ * handles.c - the second witness: EtwConsumer and EtwRegistration objects in all handle tables, and
+ * the processes that handles name.
  */
 #include <string.h>
 
@@ -8,8 +9,8 @@
 struct handle_scan {
     struct kda_etw *etw;
     const struct kda_process *owner;
-    uint8_t consumer_type, registration_type;
-    bool has_consumer_type, has_registration_type;
+    uint8_t consumer_type, registration_type, process_type;
+    bool has_consumer_type, has_registration_type, has_process_type;
 };
 
 static void note_handle(const struct handle_scan *scan, const struct kda_handle *handle,
@@ -61,7 +62,9 @@ static bool on_handle(void *context, const struct kda_handle *handle)
                         (unsigned long long)handle->value, (unsigned long long)scan->owner->pid);
         return !etw->out_of_memory;
     }
-    if (scan->has_consumer_type && type == scan->consumer_type)
+    if (scan->has_process_type && type == scan->process_type)
+        etw->out_of_memory |= !kda_map_put(&etw->named_process, handle->object, 1);
+    else if (scan->has_consumer_type && type == scan->consumer_type)
         on_consumer(scan, handle);
     else if (scan->has_registration_type && type == scan->registration_type)
         on_registration(scan, handle);
@@ -87,6 +90,8 @@ void kda_etw_read_handles(struct kda_etw *etw)
     scan.etw = etw;
     scan.has_consumer_type = find_type(etw, "EtwConsumer", &scan.consumer_type);
     scan.has_registration_type = find_type(etw, "EtwRegistration", &scan.registration_type);
+    scan.has_process_type =
+        kda_object_type_index(etw->kernel, "Process", &scan.process_type, NULL) == KDA_OK;
     enum kda_status found = kda_processes(etw->kernel, &processes, &count, NULL);
     if (found != KDA_OK) {
         kda_etw_gap(etw, "handle_table", 0, found,
@@ -96,8 +101,13 @@ void kda_etw_read_handles(struct kda_etw *etw)
     for (size_t i = 0; i < count && !kda_etw_stop(etw); i++) {
         struct kda_error why;
         scan.owner = &processes[i];
-        if (processes[i].handle_table == 0)
+        if (processes[i].handle_table == 0 ||
+            kda_map_get(&etw->tables_read, processes[i].handle_table, NULL))
             continue;
+        if (!kda_map_put(&etw->tables_read, processes[i].handle_table, 1)) {
+            etw->out_of_memory = true;
+            return;
+        }
         enum kda_status status =
             kda_handles_walk(etw->kernel, processes[i].handle_table, false, on_handle, &scan, &why);
         if (status != KDA_OK)

@@ -27,8 +27,10 @@ struct kda_etw {
     struct kda_map provider_by_va;  /* -> index in providers */
     struct kda_map registration_by_va;
     size_t silos_read, consumer_lists_read, registration_lists_read; /* how far the work has come */
-    struct kda_map sddl_by_va; /* descriptor -> its text: many objects share one */
-    size_t sddl_bytes;         /* of security text written so far, against a limit in security.c */
+    struct kda_map tables_read;   /* handle tables whose handles were looked at */
+    struct kda_map named_process; /* addresses of processes that objects name */
+    struct kda_map sddl_by_va;    /* descriptor -> its text: many objects share one */
+    size_t sddl_bytes; /* of security text written so far, against a limit in security.c */
     bool out_of_memory;
     uint64_t repeated_bytes; /* of names and descriptors, over all rows that show them again */
 };
@@ -82,9 +84,18 @@ enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err);
  * once verified. NULL when it is no silo state. */
 struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state);
 
-/* plausible.c: could this be a logger context, a GUID entry? Missing memory speaks for neither. */
+/* The silo whose state is at `state` if it is known already (host for 0), else NULL. */
+struct kda_etw_silo *kda_etw_known_state(struct kda_etw *etw, uint64_t state);
+
+/* plausible.c: could this be such an object? Missing memory speaks for neither. */
 bool kda_etw_plausible_session(struct kda_etw *etw, uint64_t va, uint32_t slot);
+bool kda_etw_plausible_consumer(struct kda_etw *etw, uint64_t va);
 bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va);
+bool kda_etw_plausible_registration(struct kda_etw *etw, uint64_t va);
+/* The bucket of the hash table that an entry with this GUID belongs to: its four words, exclusive
+ * or, modulo 64. Source: docs/etw.md. */
+#define KDA_ETW_BUCKETS 64u
+uint32_t kda_etw_bucket_of(const uint8_t *guid);
 
 /* The host for an object that has no member to name its state or could not be read; NULL for one
  * that names what is no state. */
@@ -97,6 +108,7 @@ struct kda_etw_session *kda_etw_session_at(const struct kda_etw *etw,
                                            const struct kda_etw_silo *silo, uint32_t slot);
 
 /* consumer.c */
+/* NULL: no consumer stands there (a gap), or the model is full. */
 struct kda_etw_consumer *kda_etw_consumer(struct kda_etw *etw, uint64_t va, unsigned found_by,
                                           struct kda_etw_session *session);
 void kda_etw_read_consumer_list(struct kda_etw *etw, struct kda_etw_session *session);
@@ -113,8 +125,14 @@ struct kda_etw_registration *kda_etw_registration(struct kda_etw *etw, uint64_t 
 void kda_etw_read_registration_list(struct kda_etw *etw, struct kda_etw_provider *provider);
 void kda_etw_read_handle_symbols(struct kda_etw *etw);
 
-/* handles.c: EtwConsumer and EtwRegistration handles of every process. */
+void kda_etw_join_registrations(struct kda_etw *etw);
+
+/* handles.c: EtwConsumer, EtwRegistration and Process handles of every process not done yet. */
 void kda_etw_read_handles(struct kda_etw *etw);
+
+/* owners.c: processes that nothing but the pointers of other objects names; true if there were
+ * new ones. */
+bool kda_etw_read_owners(struct kda_etw *etw);
 
 /* filter.c */
 void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider);

@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-#define BUCKETS 64u
+#define BUCKETS KDA_ETW_BUCKETS
 #define LISTS 3u        /* ETW_GUID_TYPE: trace, notification, group */
 #define BUCKET_SIZE 56u /* where the PDB lacks _ETW_HASH_BUCKET: three heads and a lock */
 #define LIST_ENTRY_SIZE 16u
@@ -90,22 +90,40 @@ struct bucket_walk {
     struct kda_etw *etw;
     struct kda_etw_silo *silo;
     enum kda_etw_guid_type type;
-    uint32_t at;
+    uint32_t at, bucket;
 };
 
-static bool on_entry(void *context, uint64_t link_va, bool readable)
+/* An entry belongs to the bucket of its GUID. */
+static bool belongs(struct kda_etw *etw, uint64_t va, uint32_t bucket)
+{
+    uint8_t guid[16];
+    uint64_t guid_at = kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_Guid);
+    return (va & 7) == 0 &&
+           (guid_at == 0 || kda_read(etw->kernel, guid_at, guid, sizeof(guid), NULL) != KDA_OK ||
+            kda_etw_bucket_of(guid) == bucket);
+}
+
+/* Known by address alone it is a row all the same. */
+static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how)
 {
     struct bucket_walk *walk = context;
-    (void)readable; /* known by address: a row all the same */
-    struct kda_etw_provider *provider =
-        kda_etw_provider(walk->etw, link_va - walk->at, KDA_PROVIDER_TABLE);
+    uint64_t va = link_va - walk->at;
+    if (!belongs(walk->etw, va, walk->bucket) ||
+        (how != KDA_LINK_MISSING && !kda_etw_plausible_entry(walk->etw, va))) {
+        kda_etw_gap(walk->etw, "provider", va, KDA_BAD_DATA,
+                    "bucket %u of the table leads here, where no entry of that bucket is (or its "
+                    "page was overwritten)",
+                    walk->bucket);
+        return KDA_STEP_REFUSE;
+    }
+    struct kda_etw_provider *provider = kda_etw_provider(walk->etw, va, KDA_PROVIDER_TABLE);
     if (provider && !provider->has_type) {
         provider->has_type = true;
         provider->type = walk->type;
     }
     if (provider)
         provider->silo = walk->silo; /* the table that holds it decides */
-    return !kda_etw_stop(walk->etw);
+    return kda_etw_stop(walk->etw) ? KDA_STEP_STOP : KDA_STEP_TAKE;
 }
 
 /* Microsoft-Windows-Security-Auditing has its entry inside the silo state, or in a global of that
@@ -136,7 +154,7 @@ static void read_embedded(struct kda_etw *etw, struct kda_etw_silo *silo)
 void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo)
 {
     struct bucket_walk walk = {etw, silo, KDA_ETW_TRACE,
-                               kda_field_offset(etw->kernel, KDA_F_ETW_GUID_ENTRY_GuidList)};
+                               kda_field_offset(etw->kernel, KDA_F_ETW_GUID_ENTRY_GuidList), 0};
     uint32_t size = bucket_size(etw);
     if (silo->table == 0 || walk.at == KDA_NONE) {
         kda_gaps_add(kda_etw_gaps(etw), "providers", silo->state, KDA_NO_SYMBOL,
@@ -144,6 +162,7 @@ void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo)
         return;
     }
     for (uint32_t bucket = 0; bucket < BUCKETS; bucket++) {
+        walk.bucket = bucket;
         for (uint32_t list = 0; list < LISTS && !kda_etw_stop(etw); list++) {
             uint64_t head = silo->table + (uint64_t)bucket * size + list * LIST_ENTRY_SIZE;
             walk.type = (enum kda_etw_guid_type)list;

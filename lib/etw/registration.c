@@ -41,7 +41,8 @@ static void read_kind(struct kda_etw *etw, struct kda_etw_registration *reg)
     (void)kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_Process, &process);
     (void)kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_Callback, &callback);
     if (!read_flags(etw, reg)) {
-        if (kda_process_at(etw->kernel, process)) {
+        if (kda_process_at(etw->kernel, process) ||
+            kda_process_check(etw->kernel, process) == KDA_OK) {
             reg->has_kind = true;
         } else if (kda_module_at(etw->kernel, callback)) {
             reg->has_kind = true;
@@ -126,7 +127,14 @@ static void read_registration(struct kda_etw *etw, struct kda_etw_registration *
         kda_etw_field(etw, "registration", reg->va, KDA_F_ETW_REG_ENTRY_GroupEnableMask, &value);
     reg->group_enable_mask = reg->has_group_enable_mask ? (uint8_t)value : 0;
     read_traits(etw, reg);
-    if (reg->has_kind && !reg->kernel) {
+}
+
+void kda_etw_join_registrations(struct kda_etw *etw)
+{
+    for (size_t i = 0; i < etw->registrations.count; i++) {
+        struct kda_etw_registration *reg = etw->registrations.items[i];
+        if (!reg->has_kind || reg->kernel)
+            continue;
         reg->has_pid = kda_etw_process(etw, reg->process_va, &reg->pid, &reg->process, NULL);
         if (!reg->has_pid)
             kda_gaps_add(kda_etw_gaps(etw), "registration_process", reg->process_va, KDA_BAD_DATA,
@@ -169,6 +177,14 @@ struct kda_etw_registration *kda_etw_registration(struct kda_etw *etw, uint64_t 
     struct kda_etw_registration *reg =
         kda_etw_lookup(&etw->registrations, &etw->registration_by_va, va);
     if (!reg) {
+        if (!kda_etw_plausible_registration(etw, va)) {
+            kda_etw_gap(etw, "registration", va, KDA_BAD_DATA,
+                        "%s leads here, where no registration is (or its page was overwritten)",
+                        found_by & KDA_REG_HANDLE   ? "a handle"
+                        : found_by & KDA_REG_SYMBOL ? "a global of the kernel"
+                                                    : "a provider's list");
+            return NULL;
+        }
         reg = kda_etw_add(etw, &etw->registrations, &etw->registration_by_va, va,
                           sizeof(struct kda_registration_node), KDA_ETW_MAX_REGS, "registrations");
         if (!reg)
@@ -189,19 +205,38 @@ struct reg_walk {
     unsigned found_by;
 };
 
-static bool on_reg(void *context, uint64_t link_va, bool readable)
+/* A registration names the entry back on whose list it stands. */
+static bool names_entry(struct reg_walk *walk, uint64_t va)
+{
+    enum kda_field_id field = walk->found_by == KDA_REG_LIST ? KDA_F_ETW_REG_ENTRY_GuidEntry
+                                                             : KDA_F_ETW_REG_ENTRY_GroupEntry;
+    uint64_t entry;
+    return (va & 7) == 0 && (!kda_has_field(walk->etw->kernel, field) ||
+                             kda_read_field(walk->etw->kernel, va, field, &entry, NULL) != KDA_OK ||
+                             entry == walk->provider->va);
+}
+
+/* A node that cannot be read is still known to hang on this entry. */
+static enum kda_step on_reg(void *context, uint64_t link_va, enum kda_link how)
 {
     struct reg_walk *walk = context;
-    struct kda_registration_node *node = (struct kda_registration_node *)kda_etw_registration(
-        walk->etw, link_va - walk->at, walk->found_by);
-    (void)readable; /* a node that cannot be read is still known to hang on this entry */
+    uint64_t va = link_va - walk->at;
+    (void)how;
+    if (!names_entry(walk, va)) {
+        kda_etw_gap(walk->etw, "registration", va, KDA_BAD_DATA,
+                    "the list of the entry at 0x%016llx leads here, where no registration names it",
+                    (unsigned long long)walk->provider->va);
+        return KDA_STEP_REFUSE;
+    }
+    struct kda_registration_node *node =
+        (struct kda_registration_node *)kda_etw_registration(walk->etw, va, walk->found_by);
     if (!node)
-        return !kda_etw_stop(walk->etw);
+        return kda_etw_stop(walk->etw) ? KDA_STEP_STOP : KDA_STEP_REFUSE;
     if (walk->found_by == KDA_REG_LIST)
         node->list_of = walk->provider->va;
     else
         node->group_list_of = walk->provider->va;
-    return !kda_etw_stop(walk->etw);
+    return kda_etw_stop(walk->etw) ? KDA_STEP_STOP : KDA_STEP_TAKE;
 }
 
 void kda_etw_read_registration_list(struct kda_etw *etw, struct kda_etw_provider *provider)

@@ -112,6 +112,15 @@ static enum kda_status find_host(struct kda_etw *etw, struct kda_error *err)
     return KDA_OK;
 }
 
+/* A state names its job and its globals back, where the build has the members. */
+static bool names_back(struct kda_etw *etw, uint64_t state, enum kda_field_id field,
+                       uint64_t expected)
+{
+    uint64_t value;
+    return !kda_has_field(etw->kernel, field) ||
+           kda_read_field(etw->kernel, state, field, &value, NULL) != KDA_OK || value == expected;
+}
+
 /* A server silo's globals, if this job has any. */
 static void add_job(struct kda_etw *etw, uint64_t job)
 {
@@ -130,16 +139,22 @@ static void add_job(struct kda_etw *etw, uint64_t job)
             return;
         }
     }
-    (void)add_silo(etw, state, job);
+    if (names_back(etw, state, KDA_F_ETW_SILODRIVERSTATE_SiloGlobals, globals))
+        (void)add_silo(etw, state, job);
+    else
+        kda_gaps_add(kda_etw_gaps(etw), "job", job, KDA_BAD_DATA,
+                     "names a container's globals whose ETW state does not name them back");
 }
 
-static bool on_job(void *context, uint64_t link_va, bool readable)
+static enum kda_step on_job(void *context, uint64_t link_va, enum kda_link how)
 {
     struct kda_etw *etw = context;
     uint32_t at = kda_field_offset(etw->kernel, KDA_F_EJOB_JobLinks);
-    if (readable)
+    /* A job that is no server silo's is not asked for; one that is leads to a state that names the
+     * job's globals back. */
+    if (how != KDA_LINK_MISSING)
         add_job(etw, link_va - at);
-    return true;
+    return KDA_STEP_TAKE;
 }
 
 /* A fitted layout may lack the way from a job to its globals: containers that processes name are
@@ -185,13 +200,21 @@ enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err)
     return KDA_OK;
 }
 
-struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
+struct kda_etw_silo *kda_etw_known_state(struct kda_etw *etw, uint64_t state)
 {
     if (state == 0)
         return &etw->silos[0];
     for (size_t i = 0; i < etw->silo_count; i++)
         if (etw->silos[i].state == state)
             return &etw->silos[i];
+    return NULL;
+}
+
+struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
+{
+    struct kda_etw_silo *silo = kda_etw_known_state(etw, state);
+    if (silo)
+        return silo;
     /* Only an object's back pointer names this state. It is one if its own back pointer closes the
      * loop: state -> globals -> EtwSiloState. */
     uint64_t globals, back;

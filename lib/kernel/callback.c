@@ -208,51 +208,65 @@ static void read_array(struct reading *reading, const struct array_kind *kind)
 
 /* ---- lists ---- */
 
-static bool on_registry(void *context, uint64_t link_va, bool readable)
+/* Reads the record at a node; a record of which nothing can be read is a row with its address. */
+static enum kda_status read_record(struct reading *reading, uint64_t link_va, enum kda_link how,
+                                   uint8_t *bytes, size_t size)
+{
+    struct kda_error why;
+    if (how == KDA_LINK_MISSING)
+        return KDA_ABSENT; /* the walker has recorded the gap */
+    enum kda_status status = kda_read(reading->kernel, link_va, bytes, size, &why);
+    if (status != KDA_OK)
+        missing(reading, link_va, status, &why);
+    return status;
+}
+
+static enum kda_step on(const struct reading *reading)
+{
+    return reading->no_memory ? KDA_STEP_STOP : KDA_STEP_TAKE;
+}
+
+static enum kda_step on_registry(void *context, uint64_t link_va, enum kda_link how)
 {
     struct reading *reading = context;
     struct kda_error why;
     uint8_t bytes[REGISTRY_SIZE];
-    struct kda_callback *row = add_row(reading, link_va, link_va);
-    if (!row)
-        return false;
-    if (!readable)
-        return true; /* the walker has recorded the gap */
-    enum kda_status status = kda_read(reading->kernel, link_va, bytes, sizeof(bytes), &why);
-    if (status != KDA_OK) {
-        missing(reading, link_va, status, &why);
-        return true;
+    enum kda_status status = read_record(reading, link_va, how, bytes, sizeof(bytes));
+    uint64_t function = status == KDA_OK ? kda_le64(bytes + REGISTRY_FUNCTION) : 0;
+    if (status == KDA_OK && !kda_is_kernel_va(reading->kernel, function)) {
+        (void)!kda_fail_at(&why, KDA_BAD_DATA, "kernel", link_va + REGISTRY_FUNCTION,
+                           "no registry callback: its function would be 0x%016llx",
+                           (unsigned long long)function);
+        missing(reading, link_va, KDA_BAD_DATA, &why);
+        return KDA_STEP_REFUSE;
     }
+    struct kda_callback *row = add_row(reading, link_va, link_va);
+    if (!row || status != KDA_OK)
+        return row ? on(reading) : KDA_STEP_STOP;
     row->cookie = kda_le64(bytes + REGISTRY_COOKIE);
     row->context = kda_le64(bytes + REGISTRY_CONTEXT);
-    row->function = kda_le64(bytes + REGISTRY_FUNCTION);
+    row->function = function;
     name_modules(reading, row);
     read_altitude(reading, row, link_va + REGISTRY_ALTITUDE);
-    return !reading->no_memory;
+    return on(reading);
 }
 
-static bool on_object(void *context, uint64_t link_va, bool readable)
+static enum kda_step on_object(void *context, uint64_t link_va, enum kda_link how)
 {
     struct reading *reading = context;
     struct kda_error why;
     uint8_t bytes[OBJECT_SIZE], block[BLOCK_ALTITUDE];
-    struct kda_callback *row = add_row(reading, link_va, link_va);
-    if (!row)
-        return false;
-    if (!readable)
-        return true;
-    enum kda_status status = kda_read(reading->kernel, link_va, bytes, sizeof(bytes), &why);
-    if (status != KDA_OK) {
-        missing(reading, link_va, status, &why);
-        return true;
-    }
-    if (kda_le64(bytes + OBJECT_TYPE_OF) != reading->type) {
+    enum kda_status status = read_record(reading, link_va, how, bytes, sizeof(bytes));
+    if (status == KDA_OK && kda_le64(bytes + OBJECT_TYPE_OF) != reading->type) {
         (void)!kda_fail_at(&why, KDA_BAD_DATA, "kernel", link_va + OBJECT_TYPE_OF,
                            "the record names the type 0x%016llx and stands on the list of another",
                            (unsigned long long)kda_le64(bytes + OBJECT_TYPE_OF));
         missing(reading, link_va, KDA_BAD_DATA, &why);
-        return true;
+        return KDA_STEP_REFUSE;
     }
+    struct kda_callback *row = add_row(reading, link_va, link_va);
+    if (!row || status != KDA_OK)
+        return row ? on(reading) : KDA_STEP_STOP;
     row->operations = kda_le32(bytes + OBJECT_OPERATIONS);
     row->enabled = kda_le32(bytes + OBJECT_ENABLED) != 0;
     row->function = kda_le64(bytes + OBJECT_PRE);
@@ -263,11 +277,11 @@ static bool on_object(void *context, uint64_t link_va, bool readable)
     if (status != KDA_OK) {
         row->altitude_missing = true;
         missing(reading, block_va, status, &why);
-        return true;
+        return on(reading);
     }
     row->context = kda_le64(block + BLOCK_CONTEXT);
     read_altitude(reading, row, block_va + BLOCK_ALTITUDE);
-    return !reading->no_memory;
+    return on(reading);
 }
 
 static void read_list(struct reading *reading, enum kda_callback_kind kind, uint64_t head,

@@ -15,7 +15,9 @@
 #define POINTERS_PER_PAGE 512u
 #define HEADER_SIZE 0x30u /* _OBJECT_HEADER.Body, 213 of 213 surveyed builds */
 #define MAX_TYPES 256u
-#define COOKIE_WITNESSES 8u
+#define COOKIE_WITNESSES 64u
+#define MAX_POINTERS ((uint64_t)1 << 40)
+#define MAX_HANDLES ((uint64_t)1 << 24) /* handles of one process: 2^24, ntoskrnl */
 
 struct table_walk {
     struct kda_kernel *kernel;
@@ -25,7 +27,41 @@ struct table_walk {
     void *context;
     struct kda_map pages; /* read so far: no page of a table comes twice */
     bool stopped, exhausted, no_memory;
+    uint64_t used;  /* entries with an object */
+    uint64_t blank; /* a page without any, 0 = none so far */
 };
+
+/* Free entries of a page in use are chained, so a page of one value is none of a handle table.
+ * Pages of zeros stand in tables of ids all the same (seen), where the table's own count tells
+ * whether they held something. */
+static enum kda_status read_page(struct table_walk *walk, uint64_t page_va, uint8_t *page)
+{
+    struct kda_kernel *kernel = walk->kernel;
+    enum kda_status status =
+        kda_read_in(kernel, kernel->info.dtb, page_va, page, KDA_PAGE_SIZE, NULL);
+    if (status != KDA_OK || memcmp(page, page + 1, KDA_PAGE_SIZE - 1) != 0)
+        return status;
+    if (page[0] != 0 || !walk->cid)
+        return KDA_ABSENT;
+    walk->blank = page_va;
+    return KDA_OK;
+}
+
+static void check_count(struct table_walk *walk)
+{
+    uint64_t count;
+    if (walk->blank == 0 || walk->stopped || walk->exhausted ||
+        !kda_has_field(walk->kernel, KDA_F_HANDLE_TABLE_HandleCount) ||
+        kda_read_field(walk->kernel, walk->table, KDA_F_HANDLE_TABLE_HandleCount, &count, NULL) !=
+            KDA_OK ||
+        walk->used >= count)
+        return;
+    kda_gaps_add(&walk->kernel->gaps, "handle_table", walk->blank, KDA_ABSENT,
+                 "the table at 0x%016llx counts %llu handles, %llu are there, and this page of it "
+                 "holds nothing but zeros",
+                 (unsigned long long)walk->table, (unsigned long long)count,
+                 (unsigned long long)walk->used);
+}
 
 static bool decode(const struct table_walk *walk, const uint8_t *entry, struct kda_handle *handle)
 {
@@ -95,7 +131,7 @@ static void walk_entries(struct table_walk *walk, uint64_t page_va, uint64_t fir
     uint8_t page[KDA_PAGE_SIZE];
     if (!spend_page(walk, page_va))
         return;
-    enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), NULL);
+    enum kda_status status = read_page(walk, page_va, page);
     if (status != KDA_OK) {
         kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va, status,
                      "handles 0x%llx to 0x%llx of the table at 0x%016llx",
@@ -111,6 +147,7 @@ static void walk_entries(struct table_walk *walk, uint64_t page_va, uint64_t fir
         memset(&handle, 0, sizeof(handle));
         if (!decode(walk, page + (size_t)i * ENTRY_SIZE, &handle))
             continue;
+        walk->used++;
         handle.value = (first + i) * 4;
         handle.entry_va = page_va + (uint64_t)i * ENTRY_SIZE;
         if (!walk->fn(walk->context, &handle) || walk->kernel->exhausted) {
@@ -129,7 +166,7 @@ static void walk_level(struct table_walk *walk, uint64_t page_va, unsigned level
     uint8_t page[KDA_PAGE_SIZE];
     if (!spend_page(walk, page_va))
         return;
-    enum kda_status status = kda_read(walk->kernel, page_va, page, sizeof(page), NULL);
+    enum kda_status status = read_page(walk, page_va, page);
     if (status != KDA_OK) {
         kda_gaps_add(&walk->kernel->gaps, "handle_table", page_va, status,
                      "a pointer page of the table at 0x%016llx", (unsigned long long)walk->table);
@@ -169,6 +206,7 @@ enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint64_t table_va, b
     walk.fn = fn;
     walk.context = context;
     walk_level(&walk, page, level, 0);
+    check_count(&walk);
     kda_map_deinit(&walk.pages);
     if (walk.no_memory)
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory walking a handle table");
@@ -176,25 +214,27 @@ enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint64_t table_va, b
 }
 
 /* The cookie's page is missing: objects that are processes for sure (the active list names them)
- * give it away, as the type of processes is known. Several must agree. */
+ * give it away, as the type of processes is known. Nearly all must agree. */
 static bool cookie_from_processes(struct kda_kernel *kernel, uint8_t *cookie)
 {
     uint8_t type;
-    unsigned agree = 0;
-    if (kda_object_type_index(kernel, "Process", &type, NULL) != KDA_OK)
+    unsigned votes[256] = {0}, total = 0, best = 0;
+    if (kda_process_type(kernel, &type, NULL) != KDA_OK)
         return false;
-    for (size_t i = 0; i < kernel->process_count && agree < COOKIE_WITNESSES; i++) {
+    for (size_t i = 0; i < kernel->process_count && total < COOKIE_WITNESSES; i++) {
         uint64_t header = kernel->processes[i].va - HEADER_SIZE, stored;
         if (!(kernel->processes[i].found_by & KDA_FOUND_LIST) ||
             kda_read_field(kernel, header, KDA_F_OBJECT_HEADER_TypeIndex, &stored, NULL) != KDA_OK)
             continue;
-        uint8_t found = (uint8_t)(stored ^ header >> 8 ^ type);
-        if (agree > 0 && found != *cookie)
-            return false;
-        *cookie = found;
-        agree++;
+        unsigned found = (uint8_t)(stored ^ header >> 8 ^ type);
+        votes[found]++;
+        total++;
+        best = votes[found] > votes[best] ? found : best;
     }
-    return agree >= 2;
+    if (votes[best] < 2 || votes[best] * 8 < total * 7)
+        return false;
+    *cookie = (uint8_t)best;
+    return true;
 }
 
 /* ObHeaderCookie exists from Windows 10 on; earlier builds store the index plainly. */
@@ -203,13 +243,38 @@ static enum kda_status read_cookie(struct kda_kernel *kernel, struct kda_error *
     uint64_t va = kda_symbol_va(kernel, KDA_SYM_ObHeaderCookie);
     if (!kernel->cookie_read) {
         kernel->cookie_status = kda_read(kernel, va, &kernel->cookie, 1, NULL);
-        if (kernel->cookie_status != KDA_OK && cookie_from_processes(kernel, &kernel->cookie))
-            kernel->cookie_status = KDA_OK;
         kernel->cookie_read = true;
+    }
+    if (kernel->cookie_status != KDA_OK && kernel->cookie_processes != kernel->process_count) {
+        kernel->cookie_processes = kernel->process_count;
+        if (cookie_from_processes(kernel, &kernel->cookie))
+            kernel->cookie_status = KDA_OK;
     }
     if (kernel->cookie_status == KDA_OK)
         return KDA_OK;
     return kda_fail_at(err, kernel->cookie_status, "kernel", va, "ObHeaderCookie cannot be read");
+}
+
+/* A header that a handle, an id or a list leads to belongs to a living object: somebody holds it.
+ * Counts that no object has tell an overwritten page, where the one byte of the type may well
+ * decode to the type that is looked for. PointerCount is biased by up to 32,768 for each handle
+ * from Windows 8.1 on. Source: _OBJECT_HEADER of the PDBs; docs/kernel.md. */
+static enum kda_status check_counts(struct kda_kernel *kernel, uint64_t header_va,
+                                    struct kda_error *err)
+{
+    uint64_t pointers = 1, handles = 0;
+    enum kda_status status = KDA_OK;
+    if (kda_has_field(kernel, KDA_F_OBJECT_HEADER_PointerCount))
+        status =
+            kda_read_field(kernel, header_va, KDA_F_OBJECT_HEADER_PointerCount, &pointers, err);
+    if (status == KDA_OK && kda_has_field(kernel, KDA_F_OBJECT_HEADER_HandleCount))
+        status = kda_read_field(kernel, header_va, KDA_F_OBJECT_HEADER_HandleCount, &handles, err);
+    if (status != KDA_OK || (pointers != 0 && pointers <= MAX_POINTERS && handles <= MAX_HANDLES))
+        return status;
+    return kda_fail_at(err, KDA_BAD_DATA, "kernel", header_va,
+                       "the header at 0x%016llx counts 0x%llx references and 0x%llx handles",
+                       (unsigned long long)header_va, (unsigned long long)pointers,
+                       (unsigned long long)handles);
 }
 
 enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va, uint8_t *type_index,
@@ -218,6 +283,8 @@ enum kda_status kda_object_type(struct kda_kernel *kernel, uint64_t header_va, u
     uint64_t stored;
     enum kda_status status =
         kda_read_field(kernel, header_va, KDA_F_OBJECT_HEADER_TypeIndex, &stored, err);
+    if (status == KDA_OK)
+        status = check_counts(kernel, header_va, err);
     if (status != KDA_OK)
         return status;
     uint8_t index = (uint8_t)stored;

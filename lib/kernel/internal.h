@@ -38,7 +38,8 @@ struct kda_cache {
     uint64_t pfn[KDA_CACHE_PAGES];
     uint16_t next[KDA_CACHE_PAGES]; /* chain in a bucket, slot + 1 */
     uint16_t bucket[KDA_CACHE_BUCKETS];
-    uint8_t used[KDA_CACHE_PAGES]; /* second chance */
+    uint8_t used[KDA_CACHE_PAGES];    /* second chance */
+    uint8_t uniform[KDA_CACHE_PAGES]; /* all its bytes are the same */
     uint32_t count, hand;
     uint64_t misses;
 };
@@ -76,15 +77,19 @@ struct kda_kernel {
 
     bool processes_read;
     struct kda_process *processes;
-    size_t process_count;
+    size_t process_count, process_capacity;
     struct kda_map process_by_va; /* va -> index */
+    bool process_type_read;
+    uint8_t process_type;
+    struct kda_error process_type_error; /* status KDA_OK: process_type is known */
 
     struct kda_kdbg kdbg;
 
     uint32_t handle_pages; /* read so far, against KDA_MAX_HANDLE_PAGES */
-    bool cookie_read;
+    bool cookie_read;      /* or given; else the processes are asked, again when there are more */
     uint8_t cookie;
     enum kda_status cookie_status;
+    size_t cookie_processes; /* known when they were asked last */
 };
 
 /* A page of the image through the cache; the pointer is good until the next call. */
@@ -134,6 +139,33 @@ void kda_adopt_system_root(struct kda_kernel *kernel);
 
 /* Facts that need symbols: debugger block, build number, processors. Never fails. */
 void kda_kernel_facts(struct kda_kernel *kernel);
+
+/* What speaks for and against a process at an address, in all and for each page it stands on: an
+ * overwritten page must not lend its bytes to an object that the others prove. */
+#define KDA_PROOF_PIECES 3u /* the header may be on a page of its own */
+/* Index of the type "Process", looked up once. */
+enum kda_status kda_process_type(struct kda_kernel *kernel, uint8_t *index, struct kda_error *err);
+struct kda_proof {
+    uint64_t first_page;
+    unsigned good, bad;
+    struct {
+        unsigned good, bad;
+    } piece[KDA_PROOF_PIECES];
+};
+void kda_process_prove(struct kda_kernel *kernel, uint64_t va, struct kda_proof *proof);
+/* More speaks against what stands on the page of `va` than for it. */
+bool kda_proof_doubts(const struct kda_proof *proof, uint64_t va);
+/* Nothing contradicts the process, or less than speaks for it. Memory that is missing says nothing.
+ */
+static inline bool kda_proof_allows(const struct kda_proof *proof)
+{
+    return proof->bad == 0 || proof->good > proof->bad;
+}
+/* Enough for an object that only a torn link or another object's pointer names. */
+static inline bool kda_proof_convinces(const struct kda_proof *proof)
+{
+    return proof->good >= 2 && proof->good > proof->bad;
+}
 
 /* Reads of one qword, for facts that may be missing; false for va 0. */
 bool kda_read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret);

@@ -6,6 +6,8 @@
 
 #include "internal.h"
 
+#define MAX_IMAGE_SIZE 0x40000000u
+
 #include "base/text.h"
 
 /* Two structures describe a driver: _KLDR_DATA_TABLE_ENTRY where the PDB has it, else
@@ -43,26 +45,34 @@ static const char *module_string(struct module_walk *walk, uint64_t va, enum kda
     return *why == KDA_OK && text[0] ? text : NULL;
 }
 
-static bool add_module(void *context, uint64_t va, bool readable)
+static enum kda_step add_module(void *context, uint64_t va, enum kda_link how)
 {
     struct module_walk *walk = context;
     struct kda_kernel *kernel = walk->kernel;
     uint64_t base = 0, size = 0, stamp = 0;
     struct kda_error why;
-    if (!readable)
-        return true; /* the walker has recorded the gap */
+    if (how == KDA_LINK_MISSING)
+        return KDA_STEP_TAKE; /* the walker has recorded the gap */
     enum kda_status status = kda_read_field(kernel, va, walk->fields->base, &base, &why);
     if (status == KDA_OK)
         status = kda_read_field(kernel, va, walk->fields->size, &size, &why);
     if (status != KDA_OK) {
         kda_gaps_add(&kernel->gaps, "module", va, status, "loader entry: %s", why.text);
-        return true;
+        return KDA_STEP_TAKE;
+    }
+    /* An image starts at a page and ends in the kernel's half. */
+    if (!kda_is_kernel_va(kernel, base) || (base & KDA_PAGE_MASK) != 0 || size == 0 ||
+        size > MAX_IMAGE_SIZE) {
+        kda_gaps_add(&kernel->gaps, "module", va, KDA_BAD_DATA,
+                     "no loader entry: a driver of 0x%llx bytes at 0x%016llx",
+                     (unsigned long long)size, (unsigned long long)base);
+        return KDA_STEP_REFUSE;
     }
     void *items = kernel->modules;
     if (!kda_grow(&items, &walk->capacity, kernel->module_count + 1, sizeof(*kernel->modules),
                   KDA_MAX_MODULES)) {
         walk->status = KDA_NO_MEMORY;
-        return false;
+        return KDA_STEP_STOP;
     }
     kernel->modules = items;
     (void)!kda_read_field(kernel, va, walk->fields->stamp, &stamp, NULL);
@@ -81,7 +91,7 @@ static bool add_module(void *context, uint64_t va, bool readable)
     if (status != KDA_OK)
         kda_gaps_add(&kernel->gaps, "module_name", va, status, "the driver's %s cannot be read",
                      name != KDA_OK ? "name" : "path");
-    return walk->status == KDA_OK;
+    return walk->status == KDA_OK ? KDA_STEP_TAKE : KDA_STEP_STOP;
 }
 
 static int by_base(const void *a, const void *b)

@@ -1,6 +1,7 @@
 /*
  * process.c - processes, from three witnesses: the active list, the ring of handle tables, the CID
- * table. What one of them lost, another still has.
+ * table. What one of them lost, another still has. Objects that point at their process (consumers,
+ * registrations, handles, jobs) are read later and add those that only they name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,25 @@
 
 struct process_scan {
     struct kda_kernel *kernel;
-    size_t capacity;
     enum kda_status status; /* NO_MEMORY ends everything */
     uint32_t links_at;
     uint64_t table_list_at;
-    uint8_t process_type;
-    enum kda_status type_status; /* KDA_OK: process_type is known */
-    struct kda_error type_error;
 };
 
+enum kda_status kda_process_type(struct kda_kernel *kernel, uint8_t *index, struct kda_error *err)
+{
+    struct kda_error *why = &kernel->process_type_error;
+    if (!kernel->process_type_read)
+        why->status = kda_object_type_index(kernel, "Process", &kernel->process_type, why);
+    kernel->process_type_read = why->status != KDA_NO_MEMORY;
+    if (why->status == KDA_OK)
+        *index = kernel->process_type;
+    else if (err)
+        *err = *why;
+    return why->status;
+}
+
+/* A process that one more witness names; NULL when it is none, or memory ran out (scan->status). */
 static struct kda_process *record(struct process_scan *scan, uint64_t va, unsigned found_by)
 {
     struct kda_kernel *kernel = scan->kernel;
@@ -39,8 +50,8 @@ static struct kda_process *record(struct process_scan *scan, uint64_t va, unsign
         return NULL;
     }
     void *items = kernel->processes;
-    if (!kda_grow(&items, &scan->capacity, kernel->process_count + 1, sizeof(*kernel->processes),
-                  KDA_MAX_PROCESSES)) {
+    if (!kda_grow(&items, &kernel->process_capacity, kernel->process_count + 1,
+                  sizeof(*kernel->processes), KDA_MAX_PROCESSES)) {
         scan->status = KDA_NO_MEMORY;
         return NULL;
     }
@@ -57,86 +68,144 @@ static struct kda_process *record(struct process_scan *scan, uint64_t va, unsign
     return process;
 }
 
-static bool on_link(void *context, uint64_t link_va, bool readable)
+static bool known(const struct kda_kernel *kernel, uint64_t va)
 {
-    struct process_scan *scan = context;
-    (void)readable; /* a node known only by address is a process all the same */
-    (void)record(scan, link_va - scan->links_at, KDA_FOUND_LIST);
-    return scan->status == KDA_OK;
+    return kda_map_get(&kernel->process_by_va, va, NULL);
 }
 
-/* A lying table must not invent a process: one that no other witness named has to name the table,
- * or to be an object of the process type. */
-static bool owner_agrees(struct process_scan *scan, uint64_t owner, uint64_t table)
+static enum kda_step refuse(struct kda_kernel *kernel, uint64_t va, const char *who)
 {
-    struct kda_kernel *kernel = scan->kernel;
+    kda_gaps_add(&kernel->gaps, "process", va, KDA_BAD_DATA,
+                 "%s leads here, where no process is (or its page was overwritten)", who);
+    return KDA_STEP_REFUSE;
+}
+
+static enum kda_step on_link(void *context, uint64_t link_va, enum kda_link how)
+{
+    struct process_scan *scan = context;
+    struct kda_proof proof;
+    uint64_t va = link_va - scan->links_at;
+    kda_process_prove(scan->kernel, va, &proof);
+    if (!kda_proof_allows(&proof) || (how == KDA_LINK_TORN && !kda_proof_convinces(&proof)))
+        return refuse(scan->kernel, va, "the active list");
+    if (!record(scan, va, KDA_FOUND_LIST) && (va & 7) != 0)
+        return refuse(scan->kernel, va, "the active list");
+    return scan->status == KDA_OK ? KDA_STEP_TAKE : KDA_STEP_STOP;
+}
+
+/* A node behind one that the list did not reach; those that are known end the way. */
+static enum kda_step on_neighbour(void *context, uint64_t link_va, enum kda_link how)
+{
+    struct process_scan *scan = context;
+    struct kda_proof proof;
+    uint64_t va = link_va - scan->links_at;
+    if (known(scan->kernel, va))
+        return KDA_STEP_REFUSE;
+    kda_process_prove(scan->kernel, va, &proof);
+    if (how == KDA_LINK_MISSING ? !kda_proof_allows(&proof) : !kda_proof_convinces(&proof))
+        return KDA_STEP_REFUSE;
+    if (!record(scan, va, KDA_FOUND_BACK_POINTER) && scan->status == KDA_OK)
+        return KDA_STEP_REFUSE;
+    return scan->status == KDA_OK ? KDA_STEP_TAKE : KDA_STEP_STOP;
+}
+
+/* A lying table must not invent a process: the one it names has to name the table, or to be one on
+ * other grounds. A process whose memory is missing is believed. */
+static bool owner_agrees(struct kda_kernel *kernel, uint64_t owner, uint64_t table)
+{
+    struct kda_proof proof;
     uint64_t named;
-    uint8_t type;
-    if (kda_map_get(&kernel->process_by_va, owner, NULL))
-        return true;
-    if (!kda_is_kernel_va(kernel, owner))
+    if (!kda_is_kernel_va(kernel, owner) || (owner & 7) != 0)
         return false;
     enum kda_status status =
         kda_read_field(kernel, owner, KDA_F_EPROCESS_ObjectTable, &named, NULL);
-    if (status != KDA_OK)
-        return status != KDA_UNMAPPED;
-    return named == table ||
-           (scan->type_status == KDA_OK &&
-            kda_object_type(kernel, owner - OBJECT_HEADER_SIZE, &type, NULL) == KDA_OK &&
-            type == scan->process_type);
+    if (status == KDA_UNMAPPED)
+        return false;
+    kda_process_prove(kernel, owner, &proof);
+    return status == KDA_OK && named == table ? kda_proof_allows(&proof)
+           : status != KDA_OK                 ? kda_proof_allows(&proof)
+                                              : kda_proof_convinces(&proof);
 }
 
-/* A node of HandleTableListHead: the table names its process and, from Windows 8 on, its pid. */
-static bool on_table(void *context, uint64_t link_va, bool readable)
+/* Does a handle table stand there? Its code is a page and a level. */
+static bool table_allows(struct kda_kernel *kernel, uint64_t table)
 {
-    struct process_scan *scan = context;
-    struct kda_kernel *kernel = scan->kernel;
-    uint64_t owner, table = link_va - scan->table_list_at, pid;
-    if (!readable)
-        return true;
+    uint64_t code;
     enum kda_status status =
-        kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_QuotaProcess, &owner, NULL);
-    if (status != KDA_OK) {
-        kda_gaps_add(&kernel->gaps, "handle_table", table, status, "its owner cannot be read");
-        return true;
-    }
-    if (owner == 0)
-        return true;
-    if (!owner_agrees(scan, owner, table)) {
-        kda_gaps_add(&kernel->gaps, "handle_table", table, KDA_BAD_DATA,
-                     "names 0x%016llx as its process, which does not name the table",
-                     (unsigned long long)owner);
-        return true;
-    }
-    struct kda_process *process = record(scan, owner, KDA_FOUND_HANDLE_TABLE);
-    if (!process)
-        return scan->status == KDA_OK;
+        kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_TableCode, &code, NULL);
+    if (status != KDA_OK)
+        return status != KDA_UNMAPPED;
+    return (code & KDA_PAGE_MASK) <= 2 && kda_is_kernel_va(kernel, code);
+}
+
+static void note_table(struct process_scan *scan, struct kda_process *process, uint64_t table)
+{
+    struct kda_kernel *kernel = scan->kernel;
+    uint64_t pid;
     process->handle_table = table;
     if (!process->has_pid &&
         kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_UniqueProcessId, &pid, NULL) == KDA_OK) {
         process->pid = pid;
         process->has_pid = pid != 0;
     }
-    return true;
+}
+
+/* A node of HandleTableListHead: the table names its process and, from Windows 8 on, its pid. */
+static enum kda_step on_table(void *context, uint64_t link_va, enum kda_link how)
+{
+    struct process_scan *scan = context;
+    struct kda_kernel *kernel = scan->kernel;
+    uint64_t owner, table = link_va - scan->table_list_at;
+    if (how == KDA_LINK_MISSING)
+        return KDA_STEP_TAKE;
+    if (!table_allows(kernel, table)) {
+        kda_gaps_add(&kernel->gaps, "handle_table", table, KDA_BAD_DATA,
+                     "the list of handle tables leads here, where none is");
+        return KDA_STEP_REFUSE;
+    }
+    enum kda_status status =
+        kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_QuotaProcess, &owner, NULL);
+    if (status != KDA_OK) {
+        kda_gaps_add(&kernel->gaps, "handle_table", table, status, "its owner cannot be read");
+        return KDA_STEP_TAKE;
+    }
+    if (owner == 0)
+        return KDA_STEP_TAKE;
+    if (!owner_agrees(kernel, owner, table)) {
+        kda_gaps_add(&kernel->gaps, "handle_table", table, KDA_BAD_DATA,
+                     "names 0x%016llx as its process, which does not name the table",
+                     (unsigned long long)owner);
+        return KDA_STEP_TAKE;
+    }
+    struct kda_process *process = record(scan, owner, KDA_FOUND_HANDLE_TABLE);
+    if (process)
+        note_table(scan, process, table);
+    return scan->status == KDA_OK ? KDA_STEP_TAKE : KDA_STEP_STOP;
 }
 
 static bool on_cid(void *context, const struct kda_handle *handle)
 {
     struct process_scan *scan = context;
     struct kda_kernel *kernel = scan->kernel;
-    uint8_t type;
-    bool known = kda_map_get(&kernel->process_by_va, handle->object, NULL);
+    uint8_t type, wanted;
+    struct kda_error why;
+    struct kda_proof proof;
+    bool found = known(kernel, handle->object);
     enum kda_status status =
-        kda_object_type(kernel, handle->object - OBJECT_HEADER_SIZE, &type, NULL);
-    if (!known && status != KDA_OK) {
+        kda_object_type(kernel, handle->object - OBJECT_HEADER_SIZE, &type, &why);
+    if (!found && status != KDA_OK) {
         /* Process or thread: nobody can tell. Said, not guessed. */
         kda_gaps_add(&kernel->gaps, "cid_entry", handle->object, status,
-                     "id %llu in the CID table: its object header cannot be read",
-                     (unsigned long long)handle->value);
+                     "id %llu in the CID table: %s", (unsigned long long)handle->value, why.text);
         return true;
     }
-    if (!known && type != scan->process_type)
+    if (!found && (kda_process_type(kernel, &wanted, NULL) != KDA_OK || type != wanted))
         return true;
+    kda_process_prove(kernel, handle->object, &proof);
+    if (!found && !kda_proof_convinces(&proof)) {
+        (void)refuse(kernel, handle->object, "the CID table");
+        return true;
+    }
     struct kda_process *process = record(scan, handle->object, KDA_FOUND_CID);
     if (process)
         process->cid_va = handle->entry_va;
@@ -176,14 +245,12 @@ static void scan_cid_table(struct process_scan *scan)
 {
     struct kda_kernel *kernel = scan->kernel;
     uint64_t global = kda_symbol_va(kernel, KDA_SYM_PspCidTable);
-    uint8_t pointer[8];
+    uint8_t pointer[8], type;
     struct kda_error why;
     if (global == 0)
         return;
-    enum kda_status status = scan->type_status;
-    if (status != KDA_OK)
-        why = scan->type_error;
-    else
+    enum kda_status status = kda_process_type(kernel, &type, &why);
+    if (status == KDA_OK)
         status = kda_read(kernel, global, pointer, sizeof(pointer), &why);
     if (status == KDA_OK)
         status = kda_handles_walk(kernel, kda_le64(pointer), true, on_cid, scan, &why);
@@ -193,53 +260,61 @@ static void scan_cid_table(struct process_scan *scan)
         kda_gaps_add(&kernel->gaps, "cid_table", global, status, "%s", why.text);
 }
 
-static enum kda_status read_image_path(struct kda_kernel *kernel, struct kda_process *process,
-                                       struct kda_error *err)
+/* Between two holes of the active list stand processes that it does not reach. Those that another
+ * witness named lead to their neighbours, which perhaps nothing else names. */
+static void scan_neighbours(struct process_scan *scan, size_t from)
 {
-    /* SE_AUDIT_PROCESS_CREATION_INFO is one pointer to an OBJECT_NAME_INFORMATION; null for System
-     * and for minimal processes. */
-    uint64_t info = 0;
-    const char *path = NULL;
-    struct kda_error why;
-    enum kda_status status =
-        kda_read_field(kernel, process->va, KDA_F_EPROCESS_SeAuditProcessCreationInfo, &info, &why);
-    if (status == KDA_NO_SYMBOL || (status == KDA_OK && info == 0))
-        return KDA_OK;
-    if (status == KDA_OK && !kda_is_kernel_va(kernel, info))
-        status = kda_fail_at(&why, KDA_BAD_DATA, "kernel", info, "0x%016llx is no kernel address",
-                             (unsigned long long)info);
-    if (status == KDA_OK)
-        status = kda_read_string(kernel, info, MAX_IMAGE_PATH_BYTES, &path, &why);
-    if (status == KDA_NO_MEMORY)
-        return kda_fail(err, status, "kernel", "out of memory for the process list");
-    if (status != KDA_OK)
-        kda_gaps_add(&kernel->gaps, "image_path", info ? info : process->va, status,
-                     "path of process %llu: %s", (unsigned long long)process->pid, why.text);
-    else if (path[0])
-        process->image = path;
-    return KDA_OK;
+    struct kda_kernel *kernel = scan->kernel;
+    uint64_t head = kda_symbol_va(kernel, KDA_SYM_PsActiveProcessHead);
+    for (size_t i = from; i < kernel->process_count && scan->status == KDA_OK; i++) {
+        uint64_t va = kernel->processes[i].va;
+        if (kernel->processes[i].found_by & KDA_FOUND_LIST || scan->links_at == KDA_NONE)
+            continue;
+        if (kda_list_around(kernel, va + scan->links_at, head, KDA_MAX_PROCESSES, on_neighbour,
+                            scan, NULL) == KDA_NO_MEMORY)
+            scan->status = KDA_NO_MEMORY;
+    }
 }
+
+/* A process being read: fields on a page that does not look like a part of it are left out. */
+struct reading {
+    struct kda_kernel *kernel;
+    struct kda_process *process;
+    struct kda_proof proof;
+};
 
 /* The object spans pages: each field is taken for itself, and one gap says that some are missing.
  * A field that this build lacks is no gap. */
-static uint64_t take(struct kda_kernel *kernel, uint64_t va, enum kda_field_id field, bool *has)
+static enum kda_status doubted(const struct reading *r, enum kda_field_id field,
+                               struct kda_error *why)
+{
+    uint64_t at = r->process->va + kda_field_offset(r->kernel, field);
+    if (!kda_proof_doubts(&r->proof, at))
+        return KDA_OK;
+    return kda_fail_at(why, KDA_BAD_DATA, "kernel", at,
+                       "what stands at 0x%016llx is no part of a process", (unsigned long long)at);
+}
+
+static uint64_t take(struct reading *r, enum kda_field_id field, bool *has)
 {
     uint64_t value = 0;
     struct kda_error why;
     *has = false;
-    if (!kda_has_field(kernel, field))
+    if (!kda_has_field(r->kernel, field))
         return 0;
-    enum kda_status status = kda_read_field(kernel, va, field, &value, &why);
+    enum kda_status status = doubted(r, field, &why);
+    if (status == KDA_OK)
+        status = kda_read_field(r->kernel, r->process->va, field, &value, &why);
     *has = status == KDA_OK;
     if (!*has)
-        kda_gaps_add(&kernel->gaps, "process", va, status, "%s: %s", kda_field_name(field),
-                     why.text);
+        kda_gaps_add(&r->kernel->gaps, "process", r->process->va, status, "%s: %s",
+                     kda_field_name(field), why.text);
     return *has ? value : 0;
 }
 
-static enum kda_status read_name(struct kda_kernel *kernel, struct kda_process *process, bool *has,
-                                 struct kda_error *err)
+static enum kda_status read_name(struct reading *r, bool *has, struct kda_error *err)
 {
+    struct kda_kernel *kernel = r->kernel;
     uint8_t name[15];
     char text[sizeof(name) * 2 + 1];
     uint32_t at = kda_field_offset(kernel, KDA_F_EPROCESS_ImageFileName);
@@ -247,11 +322,13 @@ static enum kda_status read_name(struct kda_kernel *kernel, struct kda_process *
     *has = true;
     if (at == KDA_NONE)
         return KDA_OK;
-    enum kda_status status = kda_read(kernel, process->va + at, name, sizeof(name), &why);
+    enum kda_status status = doubted(r, KDA_F_EPROCESS_ImageFileName, &why);
+    if (status == KDA_OK)
+        status = kda_read(kernel, r->process->va + at, name, sizeof(name), &why);
     *has = status == KDA_OK;
     if (!*has) {
-        kda_gaps_add(&kernel->gaps, "process", process->va, status, "_EPROCESS.ImageFileName: %s",
-                     why.text);
+        kda_gaps_add(&kernel->gaps, "process", r->process->va, status,
+                     "_EPROCESS.ImageFileName: %s", why.text);
         return KDA_OK;
     }
     size_t size = kda_latin1_to_utf8(name, sizeof(name), text, sizeof(text));
@@ -259,11 +336,59 @@ static enum kda_status read_name(struct kda_kernel *kernel, struct kda_process *
     if (size && !kept)
         return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory for the process list");
     if (kept)
-        process->name = kept;
+        r->process->name = kept;
     return KDA_OK;
 }
 
-static bool known(const struct kda_kernel *kernel, enum kda_field_id field, bool has)
+/* SE_AUDIT_PROCESS_CREATION_INFO is one pointer to an OBJECT_NAME_INFORMATION; null for System and
+ * for minimal processes. */
+static enum kda_status read_image_path(struct reading *r, struct kda_error *err)
+{
+    struct kda_kernel *kernel = r->kernel;
+    struct kda_process *process = r->process;
+    const char *path = NULL;
+    struct kda_error why;
+    bool has;
+    uint64_t info = take(r, KDA_F_EPROCESS_SeAuditProcessCreationInfo, &has);
+    enum kda_status status = KDA_OK;
+    if (!has || info == 0)
+        return KDA_OK;
+    if (!kda_is_kernel_va(kernel, info))
+        status = kda_fail_at(&why, KDA_BAD_DATA, "kernel", info, "0x%016llx is no kernel address",
+                             (unsigned long long)info);
+    if (status == KDA_OK)
+        status = kda_read_string(kernel, info, MAX_IMAGE_PATH_BYTES, &path, &why);
+    if (status == KDA_NO_MEMORY)
+        return kda_fail(err, status, "kernel", "out of memory for the process list");
+    if (status != KDA_OK)
+        kda_gaps_add(&kernel->gaps, "image_path", info, status, "path of process %llu: %s",
+                     (unsigned long long)process->pid, why.text);
+    else if (path[0])
+        process->image = path;
+    return KDA_OK;
+}
+
+/* The handle table that the process names: it has to name the process, as all but System's do. */
+static void read_table(struct reading *r)
+{
+    bool has;
+    uint64_t owner, table = take(r, KDA_F_EPROCESS_ObjectTable, &has);
+    if (!has || table == 0 || table == r->process->handle_table)
+        return;
+    enum kda_status status =
+        kda_has_field(r->kernel, KDA_F_HANDLE_TABLE_QuotaProcess)
+            ? kda_read_field(r->kernel, table, KDA_F_HANDLE_TABLE_QuotaProcess, &owner, NULL)
+            : KDA_NO_SYMBOL;
+    if (status == KDA_OK && owner != 0 && owner != r->process->va) {
+        kda_gaps_add(&r->kernel->gaps, "handle_table", table, KDA_BAD_DATA,
+                     "process 0x%016llx names this table, which names 0x%016llx",
+                     (unsigned long long)r->process->va, (unsigned long long)owner);
+        return;
+    }
+    r->process->handle_table = table;
+}
+
+static bool settled(const struct kda_kernel *kernel, enum kda_field_id field, bool has)
 {
     return has || !kda_has_field(kernel, field);
 }
@@ -271,33 +396,30 @@ static bool known(const struct kda_kernel *kernel, enum kda_field_id field, bool
 static enum kda_status read_process(struct kda_kernel *kernel, struct kda_process *process,
                                     struct kda_error *err)
 {
-    uint64_t va = process->va;
+    struct reading r = {.kernel = kernel, .process = process};
     bool has_pid, has_name, has_job, has_silo, ignored;
-    uint64_t pid = take(kernel, va, KDA_F_EPROCESS_UniqueProcessId, &has_pid);
+    kda_process_prove(kernel, process->va, &r.proof);
+    uint64_t pid = take(&r, KDA_F_EPROCESS_UniqueProcessId, &has_pid);
     if (has_pid) {
         process->pid = pid;
         process->has_pid = true;
     }
-    enum kda_status status = read_name(kernel, process, &has_name, err);
+    enum kda_status status = read_name(&r, &has_name, err);
     if (status != KDA_OK)
         return status;
     process->readable = has_pid && has_name;
-    process->ppid =
-        take(kernel, va, KDA_F_EPROCESS_InheritedFromUniqueProcessId, &process->has_ppid);
-    process->create_time_100ns = take(kernel, va, KDA_F_EPROCESS_CreateTime, &ignored);
-    process->exit_time_100ns = take(kernel, va, KDA_F_EPROCESS_ExitTime, &ignored);
-    process->protection =
-        (uint8_t)take(kernel, va, KDA_F_EPROCESS_Protection, &process->has_protection);
-    process->dtb = take(kernel, va, KDA_F_KPROCESS_DirectoryTableBase, &ignored) &
+    process->ppid = take(&r, KDA_F_EPROCESS_InheritedFromUniqueProcessId, &process->has_ppid);
+    process->create_time_100ns = take(&r, KDA_F_EPROCESS_CreateTime, &ignored);
+    process->exit_time_100ns = take(&r, KDA_F_EPROCESS_ExitTime, &ignored);
+    process->protection = (uint8_t)take(&r, KDA_F_EPROCESS_Protection, &process->has_protection);
+    process->dtb = take(&r, KDA_F_KPROCESS_DirectoryTableBase, &ignored) &
                    ~(uint64_t)KDA_PAGE_MASK & 0x000fffffffffffffu;
-    uint64_t table = take(kernel, va, KDA_F_EPROCESS_ObjectTable, &ignored);
-    if (table)
-        process->handle_table = table;
-    process->job = take(kernel, va, KDA_F_EPROCESS_Job, &has_job);
-    process->server_silo = take(kernel, va, KDA_F_EPROCESS_ServerSilo, &has_silo);
-    process->has_silo = known(kernel, KDA_F_EPROCESS_Job, has_job) &&
-                        known(kernel, KDA_F_EPROCESS_ServerSilo, has_silo);
-    return read_image_path(kernel, process, err);
+    read_table(&r);
+    process->job = take(&r, KDA_F_EPROCESS_Job, &has_job);
+    process->server_silo = take(&r, KDA_F_EPROCESS_ServerSilo, &has_silo);
+    process->has_silo = settled(kernel, KDA_F_EPROCESS_Job, has_job) &&
+                        settled(kernel, KDA_F_EPROCESS_ServerSilo, has_silo);
+    return read_image_path(&r, err);
 }
 
 static int by_pid(const void *a, const void *b)
@@ -308,36 +430,79 @@ static int by_pid(const void *a, const void *b)
     return x->va < y->va ? -1 : x->va > y->va;
 }
 
-static enum kda_status find_processes(struct kda_kernel *kernel, struct kda_error *err)
+static enum kda_status find_processes(struct process_scan *scan, struct kda_error *err)
 {
-    struct process_scan scan;
-    memset(&scan, 0, sizeof(scan));
-    scan.kernel = kernel;
-    scan.type_status =
-        kda_object_type_index(kernel, "Process", &scan.process_type, &scan.type_error);
-    enum kda_status status = scan_active_list(&scan, err);
+    enum kda_status status = scan_active_list(scan, err);
     /* A witness that cannot be read leaves a gap; the others still speak. */
     if (status != KDA_NO_MEMORY && status != KDA_NO_SYMBOL)
-        status = scan_handle_tables(&scan, err);
+        status = scan_handle_tables(scan, err);
     if (status == KDA_NO_MEMORY || status == KDA_NO_SYMBOL)
         return status;
-    scan_cid_table(&scan);
-    if (scan.status != KDA_OK)
-        return kda_fail(err, scan.status, "kernel", "out of memory for the process list");
+    scan_cid_table(scan);
+    scan_neighbours(scan, 0);
+    if (scan->status != KDA_OK)
+        return kda_fail(err, scan->status, "kernel", "out of memory for the process list");
+    return KDA_OK;
+}
+
+static enum kda_status sort_processes(struct kda_kernel *kernel, struct kda_error *err)
+{
+    if (kernel->process_count > 1)
+        qsort(kernel->processes, kernel->process_count, sizeof(*kernel->processes), by_pid);
+    for (size_t i = 0; i < kernel->process_count; i++)
+        if (!kda_map_put(&kernel->process_by_va, kernel->processes[i].va, i))
+            return kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory for the process list");
     return KDA_OK;
 }
 
 static enum kda_status read_processes(struct kda_kernel *kernel, struct kda_error *err)
 {
-    enum kda_status status = find_processes(kernel, err);
+    struct process_scan scan = {.kernel = kernel};
+    enum kda_status status = find_processes(&scan, err);
     for (size_t i = 0; i < kernel->process_count && status == KDA_OK; i++)
         status = read_process(kernel, &kernel->processes[i], err);
-    if (kernel->process_count > 1)
-        qsort(kernel->processes, kernel->process_count, sizeof(*kernel->processes), by_pid);
-    for (size_t i = 0; i < kernel->process_count && status == KDA_OK; i++)
-        if (!kda_map_put(&kernel->process_by_va, kernel->processes[i].va, i))
-            status = kda_fail(err, KDA_NO_MEMORY, "kernel", "out of memory for the process list");
-    return status;
+    return status == KDA_OK ? sort_processes(kernel, err) : status;
+}
+
+enum kda_status kda_process_check(struct kda_kernel *kernel, uint64_t va)
+{
+    struct kda_proof proof;
+    uint64_t pa;
+    if (!kda_is_kernel_va(kernel, va) || (va & 7) != 0 ||
+        kda_translate(kernel, kernel->info.dtb, va, &pa, NULL) == KDA_UNMAPPED)
+        return KDA_BAD_DATA;
+    kda_process_prove(kernel, va, &proof);
+    if (proof.good + proof.bad == 0)
+        return KDA_ABSENT;
+    return kda_proof_convinces(&proof) ? KDA_OK : KDA_BAD_DATA;
+}
+
+enum kda_status kda_processes_add(struct kda_kernel *kernel, const uint64_t *vas, size_t count,
+                                  size_t *added, struct kda_error *err)
+{
+    const struct kda_process *ignored;
+    size_t before;
+    enum kda_status status = kda_processes(kernel, &ignored, &before, err);
+    *added = 0;
+    if (status != KDA_OK)
+        return status;
+    struct process_scan scan = {
+        .kernel = kernel, .links_at = kda_field_offset(kernel, KDA_F_EPROCESS_ActiveProcessLinks)};
+    for (size_t i = 0; i < count && scan.status == KDA_OK; i++) {
+        if (!known(kernel, vas[i]) && kda_process_check(kernel, vas[i]) != KDA_BAD_DATA)
+            (void)record(&scan, vas[i], KDA_FOUND_BACK_POINTER);
+    }
+    scan_neighbours(&scan, before);
+    status = scan.status;
+    for (size_t i = before; i < kernel->process_count && status == KDA_OK; i++)
+        status = read_process(kernel, &kernel->processes[i], err);
+    if (status == KDA_OK && kernel->process_count > before)
+        status = sort_processes(kernel, err);
+    if (status == KDA_OK)
+        *added = kernel->process_count - before;
+    return status == KDA_NO_MEMORY
+               ? kda_fail(err, status, "kernel", "out of memory for the process list")
+               : status;
 }
 
 enum kda_status kda_processes(struct kda_kernel *kernel, const struct kda_process **ret,
@@ -350,7 +515,7 @@ enum kda_status kda_processes(struct kda_kernel *kernel, const struct kda_proces
         if (status != KDA_OK) { /* all or nothing: the next call starts afresh */
             kda_free(kernel->processes);
             kernel->processes = NULL;
-            kernel->process_count = 0;
+            kernel->process_count = kernel->process_capacity = 0;
             kda_map_deinit(&kernel->process_by_va);
             return status;
         }

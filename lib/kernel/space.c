@@ -94,6 +94,8 @@ enum kda_status kda_space_page(struct kda_kernel *kernel, uint64_t pfn, const ui
     cache->misses++;
     cache->pfn[slot] = pfn;
     cache->used[slot] = 1;
+    cache->uniform[slot] =
+        memcmp(slot_page(cache, slot), slot_page(cache, slot) + 1, KDA_PAGE_SIZE - 1) == 0;
     cache->next[slot] = cache->bucket[bucket];
     cache->bucket[bucket] = (uint16_t)(slot + 1);
     *page = slot_page(cache, slot);
@@ -224,8 +226,25 @@ enum kda_status kda_translate(struct kda_kernel *kernel, uint64_t dtb, uint64_t 
     return KDA_OK;
 }
 
-enum kda_status kda_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t va, void *buf,
-                            size_t size, struct kda_error *err)
+/* No object stands on a page whose bytes are all the same. Tools that acquire memory write zeros
+ * for pages they cannot read, and rubbish that overwrote an object reads as values. The kernel
+ * image has pages of zeros: globals that were never set. */
+static enum kda_status blank(struct kda_kernel *kernel, const uint8_t *page, uint64_t va,
+                             struct kda_error *err)
+{
+    const struct kda_cache *cache = kernel->cache;
+    if (!cache->uniform[(size_t)(page - cache->pages) / KDA_PAGE_SIZE] ||
+        (page[0] == 0 && va - kernel->info.base < kernel->info.id.pe_size))
+        return KDA_OK;
+    return err ? kda_fail_at(err, KDA_ABSENT, "kernel", va,
+                             "the page of 0x%016llx holds nothing but 0x%02x",
+                             (unsigned long long)va, page[0])
+               : KDA_ABSENT;
+}
+
+/* `objects`: the bytes are a part of something that the kernel keeps, not just any memory. */
+static enum kda_status read_pages(struct kda_kernel *kernel, uint64_t dtb, uint64_t va, void *buf,
+                                  size_t size, bool objects, struct kda_error *err)
 {
     uint8_t *out = buf;
     if (size != 0 && va > UINT64_MAX - (size - 1))
@@ -253,6 +272,8 @@ enum kda_status kda_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t va
         if (status != KDA_OK)
             return kda_fail_at(err, status, "kernel", va, "reading 0x%016llx (physical 0x%llx)",
                                (unsigned long long)va, (unsigned long long)pa);
+        if (objects && (status = blank(kernel, page, va, err)) != KDA_OK)
+            return status;
         memcpy(out, page + (pa & KDA_PAGE_MASK), chunk);
         out += chunk;
         va += chunk;
@@ -261,8 +282,14 @@ enum kda_status kda_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t va
     return KDA_OK;
 }
 
+enum kda_status kda_read_in(struct kda_kernel *kernel, uint64_t dtb, uint64_t va, void *buf,
+                            size_t size, struct kda_error *err)
+{
+    return read_pages(kernel, dtb, va, buf, size, false, err);
+}
+
 enum kda_status kda_read(struct kda_kernel *kernel, uint64_t va, void *buf, size_t size,
                          struct kda_error *err)
 {
-    return kda_read_in(kernel, kernel->info.dtb, va, buf, size, err);
+    return read_pages(kernel, kernel->info.dtb, va, buf, size, true, err);
 }

@@ -195,7 +195,7 @@ static void put_filter(struct kda_row *row, const struct kda_etw_filter *f)
     kda_put_object(row, NULL);
     kda_put_uint(row, "slot", f->slot);
     kda_put_hex(row, "va", f->va);
-    kda_put_uint(row, "flags", f->flags);
+    put_u32(row, "flags", f->has_flags, f->flags);
     if (f->has_pids) {
         kda_put_array(row, "pids");
         for (size_t i = 0; i < f->pid_count; i++)
@@ -295,7 +295,7 @@ void kda_report_provider(struct kda_report *report, const struct kda_etw_provide
 
 void kda_report_process(struct kda_report *report, const struct kda_process *p, const char *silo)
 {
-    static const char *const ways[] = {"list", "handle_table", "cid"};
+    static const char *const ways[] = {"list", "handle_table", "cid", "back_pointer"};
     struct kda_row *row = kda_report_row(report, KDA_ROW_PROCESS);
     if (p->has_pid)
         kda_put_uint(row, "pid", p->pid);

@@ -65,6 +65,7 @@ struct kda_kernel *mini_kernel(struct mini *m)
     kernel->info.dtb = m->root;
     kernel->info.la57 = m->la57;
     kernel->info.base = MINI_BASE;
+    kernel->info.id.pe_size = 0x1046000; /* 22000.795 */
     kernel->layout = &m->layout;
     kda_work_reset(kernel);
     m->kernel = kernel;
@@ -115,8 +116,11 @@ void mini_unmapped(struct mini *m, uint64_t va)
 static uint8_t *byte_at(struct mini *m, uint64_t va)
 {
     uint8_t *entry = mini_entry(m, va, 0);
-    if (kda_le64(entry) == 0)
-        kda_put_le64(entry, mini_page(m) | 0x63);
+    if (kda_le64(entry) == 0) {
+        uint64_t pa = mini_page(m);
+        kda_put_le64(entry, pa | 0x63);
+        m->ram[pa + KDA_PAGE_SIZE - 1] = 0x5a; /* no page of a real machine holds nothing at all */
+    }
     return m->ram + (kda_le64(entry) & 0x000ffffffffff000u) + (va & KDA_PAGE_MASK);
 }
 

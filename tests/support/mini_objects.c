@@ -41,6 +41,8 @@ void mini_type(struct mini *m, uint64_t body, uint8_t index)
     if (m->layout.rva[KDA_SYM_ObHeaderCookie] != KDA_NONE)
         index = (uint8_t)(index ^ (uint8_t)(header >> 8) ^ MINI_COOKIE);
     mini_set(m, header, KDA_F_OBJECT_HEADER_TypeIndex, index);
+    mini_set(m, header, KDA_F_OBJECT_HEADER_PointerCount, 0x7fff);
+    mini_set(m, header, KDA_F_OBJECT_HEADER_HandleCount, 1);
 }
 
 static uint64_t object(struct mini *m, size_t size, uint8_t type)
@@ -53,6 +55,7 @@ static uint64_t object(struct mini *m, size_t size, uint8_t type)
 uint64_t mini_process(struct mini *m, uint64_t pid, const char *name)
 {
     uint64_t va = object(m, m->layout.size[KDA_STRUCT_EPROCESS], MINI_TYPE_PROCESS);
+    mini_put(m, va, 3, 1); /* DISPATCHER_HEADER.Type: a process */
     mini_set(m, va, KDA_F_EPROCESS_UniqueProcessId, pid);
     mini_write(m, mini_at(m, va, KDA_F_EPROCESS_ImageFileName), name, strlen(name) + 1);
     uint64_t link = mini_at(m, va, KDA_F_EPROCESS_ActiveProcessLinks);
@@ -124,6 +127,8 @@ static uint64_t pointer_at(struct mini *m, uint64_t va)
 
 static uint64_t host_state(struct mini *m)
 {
+    if (m->layout.rva[KDA_SYM_PspHostSiloGlobals] == KDA_NONE)
+        return 0;
     return pointer_at(m, mini_at(m, mini_symbol(m, KDA_SYM_PspHostSiloGlobals),
                                  KDA_F_ESERVERSILO_GLOBALS_EtwSiloState));
 }
@@ -136,6 +141,10 @@ uint64_t mini_system(struct mini *m, unsigned slots)
     mini_list(m, mini_symbol(m, KDA_SYM_PspJobList));
     make_types(m);
     mini_put64(m, mini_symbol(m, KDA_SYM_PspCidTable), mini_handle_table(m));
+    if (m->layout.rva[KDA_SYM_EtwThreatIntProvRegHandle] != KDA_NONE)
+        mini_put64(m, mini_symbol(m, KDA_SYM_EtwThreatIntProvRegHandle), 0);
+    if (m->layout.rva[KDA_SYM_EtwpPsProvRegHandle] != KDA_NONE)
+        mini_put64(m, mini_symbol(m, KDA_SYM_EtwpPsProvRegHandle), 0);
     if (m->layout.rva[KDA_SYM_PspHostSiloGlobals] == KDA_NONE) {
         for (unsigned i = 0; i < 64; i++)
             mini_put64(m, mini_symbol(m, KDA_SYM_WmipLoggerContext) + i * 8u, 1);
@@ -145,10 +154,6 @@ uint64_t mini_system(struct mini *m, unsigned slots)
     uint64_t globals = mini_symbol(m, KDA_SYM_PspHostSiloGlobals);
     uint64_t state = mini_silo(m, slots, &globals);
     mini_put64(m, mini_symbol(m, KDA_SYM_EtwpHostSiloState), state);
-    if (m->layout.rva[KDA_SYM_EtwThreatIntProvRegHandle] != KDA_NONE)
-        mini_put64(m, mini_symbol(m, KDA_SYM_EtwThreatIntProvRegHandle), 0);
-    if (m->layout.rva[KDA_SYM_EtwpPsProvRegHandle] != KDA_NONE)
-        mini_put64(m, mini_symbol(m, KDA_SYM_EtwpPsProvRegHandle), 0);
     return state;
 }
 
@@ -180,6 +185,8 @@ uint64_t mini_session(struct mini *m, unsigned slot, const char *name)
     uint64_t va = mini_alloc(m, m->layout.size[KDA_STRUCT_WMI_LOGGER_CONTEXT]);
     mini_set(m, va, KDA_F_WMI_LOGGER_CONTEXT_LoggerId, slot);
     mini_set(m, va, KDA_F_WMI_LOGGER_CONTEXT_LoggerMode, 0x100);
+    mini_set(m, va, KDA_F_WMI_LOGGER_CONTEXT_BufferSize, 0x10000);
+    set_if(m, va, KDA_F_WMI_LOGGER_CONTEXT_SiloState, host_state(m));
     mini_set(m, va, KDA_F_WMI_LOGGER_CONTEXT_CollectionOn, 1);
     mini_string(m, mini_at(m, va, KDA_F_WMI_LOGGER_CONTEXT_LoggerName), name);
     mini_list(m, mini_at(m, va, KDA_F_WMI_LOGGER_CONTEXT_Consumers));
@@ -192,9 +199,11 @@ uint64_t mini_consumer(struct mini *m, uint64_t session, uint64_t process, unsig
     uint64_t va = object(m, m->layout.size[KDA_STRUCT_ETW_REALTIME_CONSUMER], MINI_TYPE_CONSUMER);
     mini_set(m, va, KDA_F_ETW_REALTIME_CONSUMER_ProcessObject, process);
     mini_set(m, va, KDA_F_ETW_REALTIME_CONSUMER_LoggerId, slot);
+    uint64_t link = mini_at(m, va, KDA_F_ETW_REALTIME_CONSUMER_Links);
     if (session)
-        mini_list_add(m, mini_at(m, session, KDA_F_WMI_LOGGER_CONTEXT_Consumers),
-                      mini_at(m, va, KDA_F_ETW_REALTIME_CONSUMER_Links));
+        mini_list_add(m, mini_at(m, session, KDA_F_WMI_LOGGER_CONTEXT_Consumers), link);
+    else
+        mini_list(m, link);
     return va;
 }
 
@@ -202,7 +211,11 @@ uint64_t mini_guid_entry(struct mini *m, uint64_t list_head, uint8_t tag)
 {
     uint64_t va = mini_alloc(m, m->layout.size[KDA_STRUCT_ETW_GUID_ENTRY]);
     uint8_t guid[16];
-    memset(guid, tag, sizeof(guid));
+    memset(guid, tag ? tag : 0x5a, sizeof(guid));
+    /* Four equal words are a GUID of bucket 0. */
+    uint64_t table = mini_table(m);
+    if (list_head >= table && list_head - table < BUCKETS * BUCKET_SIZE)
+        guid[0] = (uint8_t)(guid[0] ^ (list_head - table) / BUCKET_SIZE);
     mini_write(m, mini_at(m, va, KDA_F_ETW_GUID_ENTRY_Guid), guid, sizeof(guid));
     mini_list(m, mini_at(m, va, KDA_F_ETW_GUID_ENTRY_RegListHead));
     uint64_t link = mini_at(m, va, KDA_F_ETW_GUID_ENTRY_GuidList);

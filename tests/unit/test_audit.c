@@ -259,7 +259,8 @@ static const struct hole holes[] = {
      "poke silo:0 " SETTINGS "EtwpSystemLogger 0 width=8\n"
      "poke silo:0 " SETTINGS "EtwpActiveSystemLoggers 0 width=4\n"
      "poke silo:0 " SETTINGS "SiloGlobalGroupMask 0 width=4\n"
-     "poke silo:0 " SETTINGS "EtwpGroupMasks 0 width=4",
+     "poke silo:0 " SETTINGS "EtwpGroupMasks 0 width=4\n"
+     "poke silo:0 " SETTINGS "EtwpGroupMasks+0x110 1", /* behind them: the page is not blank */
      "silo", "host", "all zero"},
     {"system.security_provider", "poke silo:0 EtwpSecurityLoggers 0 width=8", "silo", "host",
      "all zero"},

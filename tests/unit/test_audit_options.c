@@ -152,7 +152,7 @@ static void test_a_flood_hides_nothing(void **state)
     size_t used = (size_t)snprintf(add, 80, "size 32M\ncode EtwWrite c3\n");
     for (size_t i = 0; i < extra; i++)
         used += (size_t)snprintf(add + used, 80,
-                                 "provider {%08zx-0000-0000-0000-000000000000} enable=30\n", i);
+                                 "provider {%08zx-0000-0000-0000-000000000000} enable=30\n", i + 1);
     audited_start(&run, NULL, add, NULL);
     free(add);
     const struct kda_audit_finding *const *findings = kda_audit_findings(run.audit, &count);

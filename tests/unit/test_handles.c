@@ -133,6 +133,7 @@ static void test_broken_pointers(void **state)
     uint64_t top = mini_alloc_page(m, KDA_PAGE_SIZE), table = with_code(m, top | 1);
     uint64_t pages[5];
     (void)state;
+    mini_put64(m, top + KDA_PAGE_SIZE - 8, 0);
     for (unsigned i = 0; i < 5; i++) {
         pages[i] = mini_alloc_page(m, KDA_PAGE_SIZE);
         mini_put64(m, top + i * 8u, pages[i]);
@@ -201,6 +202,7 @@ static void test_page_twice(void **state)
     uint64_t top = mini_alloc_page(m, KDA_PAGE_SIZE), table = with_code(m, top | 1);
     uint64_t page = mini_alloc_page(m, KDA_PAGE_SIZE);
     (void)state;
+    mini_put64(m, top + KDA_PAGE_SIZE - 8, 0);
     mini_handle(m, page, 1, OBJ(1), 0);
     mini_put64(m, top, page);
     mini_put64(m, top + 8, page);

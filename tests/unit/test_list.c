@@ -8,15 +8,20 @@ struct seen {
     uint64_t va[64];
     bool readable[64];
     size_t count, stop_at;
+    bool take_torn;
 };
 
-static bool note(void *context, uint64_t link_va, bool readable)
+static enum kda_step note(void *context, uint64_t link_va, enum kda_link how)
 {
     struct seen *seen = context;
     assert_true(seen->count < 64);
     seen->va[seen->count] = link_va;
-    seen->readable[seen->count++] = readable;
-    return seen->count != seen->stop_at;
+    seen->readable[seen->count++] = how != KDA_LINK_MISSING;
+    if (how == KDA_LINK_TORN && !seen->take_torn) {
+        seen->count--;
+        return KDA_STEP_REFUSE;
+    }
+    return seen->count != seen->stop_at ? KDA_STEP_TAKE : KDA_STEP_STOP;
 }
 
 static struct mini *ring(unsigned nodes)

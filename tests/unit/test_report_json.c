@@ -164,6 +164,7 @@ static const uint16_t ids[] = {1, 65535};
 static const struct kda_etw_filter filter = {
     .slot = 1,
     .va = 0x50,
+    .has_flags = true,
     .flags = 6,
     .pids = pids,
     .pid_count = 2,
