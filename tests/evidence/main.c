@@ -20,6 +20,9 @@
  * With --pages the first case is followed by "read PFN" and "scanned PFN" lines: the pages that
  * were read one by one, and those that only long reads took.
  *
+ * kda-evidence IMAGE --memory OUT writes physical memory, and a byte per page (1 = present) behind
+ * it.
+ *
  * Judging is done elsewhere (evidence.py): this program knows no truth.
  */
 #include <inttypes.h>
@@ -38,7 +41,7 @@
 #define CASE_SECONDS 30u
 
 struct options {
-    const char *image, *symbols;
+    const char *image, *symbols, *memory;
     bool audit, pages;
 };
 
@@ -47,6 +50,8 @@ static bool parse(int argc, char **argv, struct options *options)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--symbols") == 0 && i + 1 < argc)
             options->symbols = argv[++i];
+        else if (strcmp(argv[i], "--memory") == 0 && i + 1 < argc)
+            options->memory = argv[++i];
         else if (strcmp(argv[i], "--audit") == 0)
             options->audit = true;
         else if (strcmp(argv[i], "--pages") == 0)
@@ -212,7 +217,8 @@ int main(int argc, char **argv)
     struct overlay *overlay = overlay_open(options.image);
     if (!overlay)
         return 2;
-    int code = run_cases(overlay, &options);
+    int code =
+        options.memory ? !overlay_write(overlay, options.memory) : run_cases(overlay, &options);
     overlay_close(overlay);
     return code;
 }

@@ -224,3 +224,13 @@ void overlay_forget(struct overlay *overlay)
 {
     memset(overlay->touched, 0, overlay->frames);
 }
+
+bool overlay_write(const struct overlay *overlay, const char *path)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return false;
+    bool ok = fwrite(overlay->memory, KDA_PAGE_SIZE, overlay->frames, file) == overlay->frames &&
+              fwrite(overlay->present, 1, overlay->frames, file) == overlay->frames;
+    return fclose(file) == 0 && ok;
+}

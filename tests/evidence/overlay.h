@@ -28,6 +28,9 @@ bool overlay_has(const struct overlay *overlay, uint64_t pfn);
 bool overlay_change(struct overlay *overlay, const char *word);
 void overlay_undo(struct overlay *overlay);
 
+/* Writes all pages, missing ones as zeros, then a byte for each: 1 = present. */
+bool overlay_write(const struct overlay *overlay, const char *path);
+
 /* Pages that were read one by one since overlay_forget, and those of longer reads (scans). */
 enum { OVERLAY_READ = 1, OVERLAY_SCANNED = 2 };
 unsigned overlay_touched(const struct overlay *overlay, uint64_t pfn);
