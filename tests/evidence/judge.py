@@ -30,6 +30,16 @@ def filetime(text):
     return seconds * 10 ** 7 + int(fraction)
 
 
+STRUCTS = {"session": "_WMI_LOGGER_CONTEXT", "consumer": "_ETW_REALTIME_CONSUMER",
+           "provider": "_ETW_GUID_ENTRY", "provider.provider_enable": "_ETW_GUID_ENTRY",
+           "provider.registrations": "_ETW_REG_ENTRY", "process": "_EPROCESS",
+           "provider.enables": "_ETW_GUID_ENTRY", "provider.filters": "_ETW_FILTER_HEADER"}
+# Identity, owner and links: never lost without a word, even where bytes were changed.
+STRICT = {"row", "va", "id", "silo", "pid", "process", "session_id", "guid", "type", "kind", "handle",
+          "module", "slot", "slot_va"}
+# Texts and lists that stand elsewhere: one length that is zero now takes them away.
+OUT_OF_LINE = {"name", "log_file", "image", "security", "session", "pids", "event_ids",
+               "executables", "altitude", "group"}
 WORST_FIRST = ["crash", "wrong row", "wrong value", "silent loss", "not found"]
 
 
@@ -95,36 +105,44 @@ class Judge:
         """Rows and values that the undamaged image has and this case lacks, with exit code 0."""
         if case.code != 0:
             return []
-        self.faults = []
+        self.faults, self.edited = [], case.damage()[1]
         added = {identity(row): row for row in case.added}
         for row in case.gone:
             if row["row"] in ("gap", "info"):
                 continue
             now = added.get(identity(row))
             if now is None:
-                self.fault("silent loss", row["row"], "row", row.get("va"))
+                self.lost(row["row"], "row", row)
             else:
-                self.lost_values(row["row"], row, now, row.get("va"))
+                self.lost_values(row["row"], row, now, row)
         return self.faults
 
-    def lost_values(self, name, before, now, where):
+    def lost(self, kind, key, row):
+        """A scalar whose bytes were changed may have become nothing: one more wrong value."""
+        va, struct = number(row.get("va")), STRUCTS.get(kind)
+        scalar = self.edited and key not in STRICT and (
+            key in OUT_OF_LINE or struct and va and
+            self.touched((va, self.truth.layout.size(struct))))
+        self.fault("scalar" if scalar else "silent loss", kind, key, row.get("va"))
+
+    def lost_values(self, kind, before, now, row):
         for key, value in before.items():
             if key not in now:
-                self.fault("silent loss", name, key, where)
+                self.lost(kind, key, row)
             elif isinstance(value, dict):
-                self.lost_values("%s.%s" % (name, key), value, now[key], where)
+                self.lost_values("%s.%s" % (kind, key), value, now[key], row)
             elif isinstance(value, list) and value and isinstance(value[0], dict):
-                self.lost_items("%s.%s" % (name, key), value, now[key], where)
+                self.lost_items("%s.%s" % (kind, key), value, now[key], row)
 
-    def lost_items(self, name, before, now, where):
+    def lost_items(self, kind, before, now, row):
         there = {item.get("va", item.get("slot")): item for item in now}
         for item in before:
             key = item.get("va", item.get("slot"))
             # A slot that is off shows leftovers, which nobody misses.
             if key not in there and item.get("enabled", True):
-                self.fault("silent loss", name, "row", item.get("va", where))
+                self.lost(kind, "row" if "va" in item else "slot_values", item if "va" in item else row)
             elif key in there:
-                self.lost_values(name, item, there[key], item.get("va", where))
+                self.lost_values(kind, item, there[key], item if "va" in item else row)
 
     # ---- helpers ----
 

@@ -105,3 +105,26 @@ class Space:
         """The frame that holds the byte, or None."""
         pa, _ = self.translate(va)
         return None if pa is None else pa // PAGE
+
+    def kernel_pages(self):
+        """(virtual address, frame) of every page that the kernel's half maps, in order."""
+        def down(table, level, prefix, first):
+            if not self.memory.has(table // PAGE):
+                return
+            for index in range(first, 512):
+                entry = self.memory.qword(table + index * 8)
+                va = prefix | index << (12 + 9 * level)
+                into = self.follow(entry) if level == 0 or entry & 1 else None
+                if into is None:
+                    continue
+                if level == 0:
+                    yield va, into // PAGE
+                elif level < 3 and entry & 0x80:
+                    pages = 1 << 9 * level
+                    base = into // PAGE & ~(pages - 1)
+                    for page in range(pages):
+                        yield va + page * PAGE, base + page
+                elif into // PAGE != self.dtb // PAGE:  # not the map of the page tables themselves
+                    yield from down(into, level - 1, va, 0)
+        top = 0xFFFF << 48 if self.levels == 4 else 0xFE << 56
+        return down(self.dtb, self.levels - 1, top, 256)

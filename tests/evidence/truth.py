@@ -118,6 +118,8 @@ class Truth:
             yield "GUID hash table", silo["table"], 64 * 0x38
             if silo.get("globals"):
                 yield "ESERVERSILO_GLOBALS", silo["globals"], size("_ESERVERSILO_GLOBALS")
+        for process, va in self.handle_pages():
+            yield "handles of %s (%d)" % (process["name"], process["pid"]), va, 4096
         for kind, va in self.callbacks:
             yield "%s callback" % kind, va, 16
         yield "KUSER_SHARED_DATA", 0xFFFFF78000000000, 0x700
@@ -135,26 +137,43 @@ class Truth:
             if name.startswith("Ps") and name[2:] in (
                     "InitialSystemProcess", "LoadedModuleList", "ProcessType", "ThreadType"):
                 yield name, kernel["base"] + rva, 8
-        for name, column in (("PsActiveProcessHead", None), ("PspCidTable", None),
-                             ("ObTypeIndexTable", None), ("ObHeaderCookie", None)):
-            rva = self.layout.rva(name) if column is None else None
+        for name in ("PsActiveProcessHead", "PspCidTable", "ObTypeIndexTable", "ObHeaderCookie"):
+            rva = self.layout.rva(name)
             if rva:
                 yield name, kernel["base"] + rva, 8
         for module in self.data["modules"][1:]:
             yield module["name"], module["base"], 4096
 
     def frames(self):
-        """What stands on each frame: {frame: [words]}; page tables among them."""
+        """What stands on each frame: {frame: [words]}; pages that hold nothing that the truth names
+        go by their address."""
         out = {}
+        for va, pfn in self.space.kernel_pages():
+            for table in self.space.translate(va)[1][:-1]:
+                out.setdefault(table, ["page table"])
+            if self.memory.has(pfn):
+                out.setdefault(pfn, ["0x%x" % va])
         for what, va, size in self.extents():
             for page in range(va // 4096, (va + size - 1) // 4096 + 1):
-                _, path = self.space.translate(page * 4096)
-                for table in path[:-1]:
-                    out.setdefault(table, [])
-                    if "page table" not in out[table]:
-                        out[table].append("page table")
-                if path and self.space.frame_at(page * 4096) is not None:
-                    words = out.setdefault(path[-1], [])
-                    if what not in words:
-                        words.append(what)
+                pfn = self.space.frame_at(page * 4096)
+                if pfn is not None and what not in out.setdefault(pfn, []):
+                    out[pfn].append(what)
         return out
+
+    def handle_pages(self):
+        """(process, address of a page of its handle table), all levels, as far as readable."""
+        for process in self.data["processes"]:
+            code = self.layout.offset("_HANDLE_TABLE.TableCode")
+            if code is None or not process["table"]:
+                continue
+            top = self.space.u64(process["table"] + code)
+            if top is not None:
+                yield from ((process, va) for va in self.handle_levels(top & ~7, top & 7))
+
+    def handle_levels(self, va, level):
+        yield va
+        for slot in range(512 if level else 0):
+            below = self.space.u64(va + 8 * slot)
+            if not below:
+                break
+            yield from self.handle_levels(below, level - 1)
