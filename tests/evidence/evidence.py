@@ -3,11 +3,13 @@
 
   evidence.py IMAGE [TRUTH] [--symbols none] --each-page missing|zero|0x41|other [--page PFN]
   evidence.py IMAGE [TRUTH] [--symbols none] --mutants N [--seed N]
+  evidence.py IMAGE [TRUTH] [--symbols none] --loss uniform|clustered --rate 0.1 [--seeds N]
   evidence.py IMAGE [TRUTH] [--symbols none] --case "WORDS"     (words: see main.c)
 
 --summary groups what is wrong by kind of row, key and what stood on the damaged page; without it each
 case that is wrong is printed with the command that runs it again. --scalars lists values that an
-overwritten page changed and that nothing contradicts. TRUTH is found beside the image if not named.
+overwritten page changed and that nothing contradicts. --loss prints recall: how much was found of what
+the readable witnesses prove (oracle.py); --recall adds what was not found to the faults. TRUTH is found beside the image if not named.
 Files may be packed with xz. Exit code 1: something is wrong.
 """
 import argparse
@@ -22,6 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 
 import cases as damage  # noqa: E402
+import oracle  # noqa: E402
 from engine import Engine  # noqa: E402
 from judge import Fault, Judge, WORST_FIRST  # noqa: E402
 from truth import Truth  # noqa: E402
@@ -87,7 +90,22 @@ class Subject:
         for _ in self.engine.run([]):
             pass
         self.judge = Judge(self.truth, self.engine.first.added)
-        self.places = None
+        self.places = self.proofs = None
+
+    def recall(self, case):
+        """{kind: (found, provable)} and what was not found, as faults. Builds without a silo state
+        are not read without symbols, by design: nothing counts there."""
+        if self.proofs is None:
+            info = [row for row in self.engine.first.added if row["row"] == "info"]
+            named = bool(info) and info[0].get("symbol_source") not in (None, "fitted")
+            self.proofs = oracle.Oracle(self.truth, named)
+        if not self.proofs.usable or self.engine.first.code == 5 and not self.truth.embedded:
+            return {}, []
+        proved = self.proofs.provable(case.damage()[0])
+        seen = oracle.found(self.engine.rows(case))
+        score = {kind: (len(vas & seen[kind]), len(vas)) for kind, vas in proved.items()}
+        return score, [Fault("not found", kind, "row", "0x%x" % va)
+                       for kind, vas in proved.items() for va in sorted(vas - seen[kind])]
 
     def frames(self):
         """Frames that the reader looks at in the undamaged image: no other can change what it
@@ -119,6 +137,12 @@ class Report:
         self.groups = collections.OrderedDict()
         self.keys = collections.Counter()
         self.codes = collections.Counter()
+        self.score = {}
+
+    def count(self, score):
+        for kind, (found, provable) in score.items():
+            before = self.score.get(kind, (0, 0))
+            self.score[kind] = (before[0] + found, before[1] + provable)
 
     def add(self, case, faults):
         self.cases += 1
@@ -161,6 +185,10 @@ class Report:
         if self.scalars and self.keys:
             print("scalars that nothing contradicts: " +
                   ", ".join("%s %d" % item for item in self.keys.most_common()))
+        for kind, (found, provable) in self.score.items():
+            if provable:
+                print("recall of %-12s %6.2f %%  (%d of %d)" % (
+                    kind, 100.0 * found / provable, found, provable))
         print("%s%s: %d cases, %d wrong; exit codes %s" % (
             self.subject.name, " --symbols none" if self.subject.symbols else "", self.cases,
             self.wrong, ", ".join("%s: %d" % c for c in sorted(
@@ -180,6 +208,11 @@ def words_of(options, subject):
             out += damage.each_page(memory, frames, kind, options.seed)
     if options.mutants:
         out += damage.mutants(memory, frames, options.mutants, options.seed)
+    if options.loss:
+        pages = subject.truth.pool_frames()
+        lose = {"uniform": damage.uniform, "clustered": damage.clustered}[options.loss]
+        out += [damage.missing(lose(pages, options.rate, seed))
+                for seed in range(options.seed, options.seed + options.seeds)]
     return out
 
 
@@ -188,12 +221,16 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("image")
     parser.add_argument("truth", nargs="?")
-    parser.add_argument("--symbols", choices=["none", "profile"])
+    parser.add_argument("--symbols", choices=["none"])
     parser.add_argument("--each-page", choices=KINDS + ("all",))
     parser.add_argument("--page", help="only this frame (hex)")
     parser.add_argument("--mutants", type=int)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--loss", choices=["uniform", "clustered"])
+    parser.add_argument("--rate", type=float, default=0.1)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--case")
+    parser.add_argument("--recall", action="store_true")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--scalars", action="store_true")
     parser.add_argument("--build", help="folder with kda-evidence")
@@ -201,12 +238,21 @@ def main():
     subject = Subject(options.image, options.truth, options.symbols, options.build)
     report = Report(subject, options.summary, options.scalars)
     first = subject.engine.first
-    wrong = [f for f in subject.judge.rows(first.added, set())]
+    wrong = subject.judge.rows(first.added, set())
+    if options.recall:
+        score, lost = subject.recall(first)
+        report.count(score)
+        wrong = wrong + lost
     if wrong:
         print("the undamaged image: exit code %s" % first.code)
         report.add(first, wrong)
     for case in subject.engine.run(words_of(options, subject)):
-        report.add(case, subject.faults(case))
+        faults = subject.faults(case)
+        if options.recall or options.loss:
+            score, lost = subject.recall(case)
+            report.count(score)
+            faults += lost if options.recall else []
+        report.add(case, faults)
     return report.end()
 
 

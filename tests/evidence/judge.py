@@ -34,11 +34,11 @@ STRUCTS = {"session": "_WMI_LOGGER_CONTEXT", "consumer": "_ETW_REALTIME_CONSUMER
            "provider": "_ETW_GUID_ENTRY", "provider.provider_enable": "_ETW_GUID_ENTRY",
            "provider.registrations": "_ETW_REG_ENTRY", "process": "_EPROCESS",
            "provider.enables": "_ETW_GUID_ENTRY", "provider.filters": "_ETW_FILTER_HEADER"}
-# Identity, owner and links: never lost without a word, even where bytes were changed.
-STRICT = {"row", "va", "id", "silo", "pid", "process", "session_id", "guid", "type", "kind", "handle",
-          "module", "slot", "slot_va"}
-# Texts and lists that stand elsewhere: one length that is zero now takes them away.
-OUT_OF_LINE = {"name", "log_file", "image", "security", "session", "pids", "event_ids",
+# Identity, owner and links: never lost without a word, even where a page was overwritten.
+STRICT = {"row", "va", "id", "silo", "pid", "process", "session_id", "guid", "type", "kind", "module",
+          "slot", "slot_va"}
+# What stands elsewhere and has no count: one length or entry that is zero now takes it away.
+OUT_OF_LINE = {"handle", "name", "log_file", "image", "security", "session", "pids", "event_ids",
                "executables", "altitude", "group"}
 WORST_FIRST = ["crash", "wrong row", "wrong value", "silent loss", "not found"]
 
@@ -102,8 +102,9 @@ class Judge:
         return found
 
     def silent(self, case):
-        """Rows and values that the undamaged image has and this case lacks, with exit code 0."""
-        if case.code != 0:
+        """Rows and values that the undamaged image has and this case lacks, with exit code 0. An
+        edited qword is let off: a slot that says "unused" is as good as one that was."""
+        if case.code != 0 or case.words.startswith("@"):
             return []
         self.faults, self.edited = [], case.damage()[1]
         added = {identity(row): row for row in case.added}

@@ -10,6 +10,7 @@ from memory import Memory, Space
 DEFAULT_SIZES = {"_EPROCESS": 0x800, "_WMI_LOGGER_CONTEXT": 0x400, "_ETW_REALTIME_CONSUMER": 0x98,
                  "_ETW_GUID_ENTRY": 0x190, "_ETW_REG_ENTRY": 0x70, "_HANDLE_TABLE": 0x80}
 HEADER = 0x30  # _OBJECT_HEADER before a body
+MODULES = 0xFFFFF78000000000  # from here on: shared user data, drivers and the kernel
 CALLBACKS = {"ob_process": "object_process", "ob_thread": "object_thread"}
 
 
@@ -66,6 +67,7 @@ class Truth:
         self.names = {p["pid"]: p["short"] for p in data["processes"]}
         self.paths = {p["pid"]: p["path"] for p in data["processes"]}
         self.sessions = {(self.labels[x["silo"]], x["index"]): x for x in data["loggers"]}
+        self.sessions_at = {x["va"]: x for x in data["loggers"]}
         self.consumers = {c["va"]: (logger, c) for logger in data["loggers"]
                           for c in logger["consumers"]}
         self.guids = {g["va"]: g for g in data["guids"]}
@@ -80,6 +82,15 @@ class Truth:
                     self.regs[reg["va"]] = (guid, reg)
         self.embedded = {silo["state"] for silo in data["silos"] if silo["state"]}
         self.changes = (data.get("smear") or {}).get("changes", [])
+
+    def object_at(self, kind, va):
+        """What the truth says of the object of a kind of row at an address."""
+        if kind == "consumer":
+            return self.consumers[va][1]
+        if kind == "registration":
+            return self.regs[va][1]
+        return {"process": self.processes, "provider": self.guids,
+                "session": self.sessions_at}[kind][va]
 
     def allowed(self, key, value, va, size, field):
         """Values that a smeared image may show for a field: both moments."""
@@ -159,6 +170,20 @@ class Truth:
                 if pfn is not None and what not in out.setdefault(pfn, []):
                     out[pfn].append(what)
         return out
+
+    def pool_frames(self):
+        """Frames of what a machine pages out and loses first: mapped kernel memory that is neither
+        image nor page table, in the order of addresses."""
+        tables, out = set(), {}
+        for va, pfn in self.space.kernel_pages():
+            tables.update(self.space.translate(va)[1][:-1])
+            if va < MODULES and self.memory.has(pfn):
+                out.setdefault(pfn, va)
+        named = set()
+        for what, va, size in self.extents():
+            for page in range(va // 4096, (va + size - 1) // 4096 + 1):
+                named.add(self.space.frame_at(page * 4096))
+        return [pfn for pfn in sorted(out, key=out.get) if pfn in named and pfn not in tables]
 
     def handle_pages(self):
         """(process, address of a page of its handle table), all levels, as far as readable."""
