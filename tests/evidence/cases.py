@@ -2,6 +2,7 @@
 import random
 
 PAGE = 4096
+KINDS = ("missing", "zero", "0x41", "other")
 
 
 def each_page(memory, frames, kind, seed=1):
