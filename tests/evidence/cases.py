@@ -85,3 +85,11 @@ def clustered(frames, rate, seed, run=16):
 
 def missing(frames):
     return " ".join("-%x" % pfn for pfn in sorted(frames))
+
+
+def pairs(frames, count, seed):
+    """Two pages at a time, each missing, zero or 0x41."""
+    rng = random.Random("pairs %d" % seed)
+    frames = sorted(frames)
+    for _ in range(count):
+        yield " ".join("%s%x" % (rng.choice("--zA"), pfn) for pfn in rng.sample(frames, 2))

@@ -3,6 +3,7 @@
 
   evidence.py IMAGE [TRUTH] [--symbols none] --each-page missing|zero|0x41|other [--page PFN]
   evidence.py IMAGE [TRUTH] [--symbols none] --mutants N [--seed N]
+  evidence.py IMAGE [TRUTH] [--symbols none] --pairs N          (kernel pages, two at a time)
   evidence.py IMAGE [TRUTH] [--symbols none] --loss uniform|clustered --rate 0.1 [--seeds N]
   evidence.py IMAGE [TRUTH] [--symbols none] --case "WORDS"     (words: see main.c)
 
@@ -46,9 +47,7 @@ class Report:
         if not faults:
             return
         self.wrong += 1
-        missing, edited = case.damage()
-        frames = sorted(missing | edited)
-        cause = self.subject.on(frames[0]) if len(frames) == 1 else "%d pages" % len(frames)
+        cause = self.subject.cause(case)
         for fault in faults:
             causes = self.groups.setdefault(fault.group(), collections.OrderedDict())
             causes.setdefault(cause, collections.OrderedDict()).setdefault(case.words, fault)
@@ -100,6 +99,8 @@ def words_of(options, subject):
             out += damage.each_page(memory, frames, kind, options.seed)
     if options.mutants:
         out += damage.mutants(memory, frames, options.mutants, options.seed)
+    if options.pairs:
+        out += damage.pairs(subject.kernel_frames(), options.pairs, options.seed)
     if options.loss:
         pages = subject.truth.pool_frames()
         lose = {"uniform": damage.uniform, "clustered": damage.clustered}[options.loss]
@@ -117,6 +118,7 @@ def main():
     parser.add_argument("--each-page", choices=KINDS + ("all",))
     parser.add_argument("--page", help="only this frame (hex)")
     parser.add_argument("--mutants", type=int)
+    parser.add_argument("--pairs", type=int, help="pairs of kernel pages damaged together")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--loss", choices=["uniform", "clustered"])
     parser.add_argument("--rate", type=float, default=0.1)

@@ -106,6 +106,27 @@ class Subject:
         words = self.places.get(pfn)
         return ", ".join(words[:3]) + (", ..." if len(words) > 3 else "") if words else "other memory"
 
+    def cause(self, case):
+        """What was damaged, in words."""
+        missing, edited = case.damage()
+        frames = sorted(missing | edited)
+        if len(frames) == 1:
+            return self.on(frames[0])
+        return "%d pages" % len(frames) if frames else "nothing"
+
+    def kernel_frames(self):
+        """Frames that are read and belong to the kernel's image, its page tables or the state that
+        everything hangs on: what a fit takes for granted."""
+        base, size = self.truth.data["kernel"]["base"], self.truth.data["kernel"]["size"]
+        out = set()
+        for va, pfn in self.truth.space.kernel_pages():
+            if base <= va < base + size:
+                out.add(pfn)
+        for silo in self.truth.data["silos"]:
+            for va in (silo["state"], silo["array"], silo["table"]):
+                out.add(self.truth.space.frame_at(va) if va else None)
+        return out & self.frames()
+
     def command(self, words):
         return "python3 tests/evidence/evidence.py %s%s --case \"%s\"" % (
             self.name, " --symbols " + self.symbols if self.symbols else "", words)
