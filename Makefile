@@ -5,7 +5,8 @@ JOBS ?= $(shell nproc)
 DEMO := $(BUILD)/demo
 TYPE ?= RelWithDebInfo
 
-.PHONY: all demo check windows driver driver-signed bench mutants fuzz install tables docs clean \
+.PHONY: all demo check windows driver driver-signed bench mutants evidence fuzz install tables docs \
+	clean \
 	deps-demo deps-check deps-windows deps-wine
 
 all: $(BUILD)/release/kda
@@ -70,6 +71,13 @@ bench: deps-check
 # Every seeded mistake has to be caught by the tests; takes some minutes.
 mutants: deps-check
 	@python3 tests/mutants/run.py --jobs $(JOBS)
+
+# Every kind of damage on every image of ../shared/data, judged against their truth; takes minutes.
+# ARGS goes to tests/evidence/whole.py: one image, one kind, one seed, or --docs docs/evidence.md.
+evidence: deps-check
+	@cmake -S . -B $(BUILD)/evidence -DCMAKE_BUILD_TYPE=$(TYPE) >/dev/null
+	@cmake --build $(BUILD)/evidence -j $(JOBS) --target kda-evidence -- --no-print-directory -s
+	@KDA_TEST_BIN=$(BUILD)/evidence python3 tests/evidence/whole.py --jobs $(JOBS) $(ARGS)
 
 # Long fuzzing: SECONDS per target (default ten minutes).
 SECONDS ?= 600
