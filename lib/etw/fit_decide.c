@@ -49,30 +49,34 @@ static uint64_t survivors(const struct kda_fit *fit, enum fit_group group, bool 
     return mask;
 }
 
-/* The field where all rows of `mask` have it; false if they differ or none has it. */
+static bool has_bits(const struct kda_fit *fit, enum kda_field_id field)
+{
+    for (size_t r = 0; r < fit->rows.count; r++)
+        if (fit->rows.items[r].layout.field[field].bits != 0)
+            return true;
+    return false;
+}
+
+/* The field where all rows of `mask` have it; false if they differ or one lacks it: what a row of a
+ * published header was not lent may not be there in its build. Where they differ in size, or one
+ * does not know it, only the place is known: enough for a structure, not for bits. */
 static bool unanimous(const struct kda_fit *fit, uint64_t mask, enum kda_field_id field,
                       struct kda_field *ret)
 {
-    const struct kda_field *found = NULL;
+    bool found = false;
     for (size_t r = 0; r < fit->rows.count; r++) {
         const struct kda_field *f = &fit->rows.items[r].layout.field[field];
         if (!(mask >> r & 1))
             continue;
-        if (f->offset == KDA_NONE) {
-            if (fit->rows.items[r].full)
-                return false; /* this build may well lack it */
-            continue;
-        }
-        if (f->size == 0)
-            continue;
-        if (found && (f->offset != found->offset || f->size != found->size ||
-                      f->bit != found->bit || f->bits != found->bits))
+        if (f->offset == KDA_NONE || (found && f->offset != ret->offset))
             return false;
-        found = f;
+        if (!found)
+            *ret = *f;
+        else if (f->size != ret->size || f->bit != ret->bit || f->bits != ret->bits)
+            *ret = (struct kda_field){.offset = f->offset};
+        found = true;
     }
-    if (found)
-        *ret = *found;
-    return found != NULL;
+    return found && (ret->size != 0 || !has_bits(fit, field));
 }
 
 /* Size and bits of a field at a place that no row left has: those of any row, if all agree. */

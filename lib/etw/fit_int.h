@@ -139,6 +139,9 @@ struct kda_fit {
 
 /* ---- fit_rows.c ---- */
 bool kda_fit_rows(struct kda_fit *fit); /* false: out of memory */
+/* Completes a row of a published header from the rows from symbols, where nothing that it knows
+ * itself contradicts. */
+void kda_fit_lend(struct fit_rows *rows, size_t row);
 enum fit_group kda_fit_group(enum kda_field_id field);
 bool kda_fit_specific(enum kda_field_id field);
 bool kda_fit_strong(enum kda_field_id field);

@@ -197,72 +197,136 @@ static uint64_t agreements(const struct kda_layout *a, const struct kda_layout *
 }
 _Static_assert(KDA_STRUCT_COUNT <= 64, "a bit for each structure");
 
-/* The field as the nearest row from symbols has it whose structure fits `row`. Where no structure
- * fits, as the nearest of all has it, if all that have it agree. A row that lacks it lacks it for a
- * reason: then there is no donor. */
-static const struct kda_field *donor(const struct fit_rows *rows, const uint64_t *fits, size_t row,
-                                     enum kda_field_id id)
+static bool apart(uint32_t a, uint32_t a_size, uint32_t b, uint32_t b_size)
 {
-    uint64_t bit = (uint64_t)1 << kda_field_struct(id);
-    const struct kda_field *fitting = NULL, *nearest = NULL, *any = NULL;
-    size_t fitting_distance = SIZE_MAX, nearest_distance = SIZE_MAX;
-    bool constant = true;
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct kda_field *f = &rows->items[i].layout.field[id];
-        size_t far = distance(i, row);
-        if (!rows->items[i].full)
-            continue;
-        if (far < nearest_distance) {
-            nearest = f;
-            nearest_distance = far;
-        }
-        if (far < fitting_distance && (fits[i] & bit)) {
-            fitting = f;
-            fitting_distance = far;
-        }
-        if (f->offset == KDA_NONE)
-            continue;
-        constant =
-            constant &&
-            (!any || (f->offset == any->offset && f->bit == any->bit && f->bits == any->bits));
-        any = f;
-    }
-    const struct kda_field *found = fitting ? fitting : constant ? nearest : NULL;
-    return found && found->offset != KDA_NONE ? found : NULL;
+    return a + a_size <= b || b + b_size <= a;
 }
 
-/* Size and bits of a field whose place is known: those of the nearest row that has them. */
-static void complete_size(struct fit_rows *rows, size_t row, enum kda_field_id id)
+/* Would the row still make sense if it had `id` as *member says, which it knows from `lender`? What
+ * shares bytes in the lender (unions, bits of one unit) stands in the same way to each other in the
+ * row, everything else keeps its order and its room. */
+static bool consistent(const struct kda_layout *row, const struct kda_layout *lender,
+                       enum kda_field_id id, const struct kda_field *member)
 {
-    struct kda_field *field = &rows->items[row].layout.field[id];
+    const struct kda_field *own = &lender->field[id];
+    enum kda_struct_id type = kda_field_struct(id);
+    uint32_t size = member->size;
+    if (row->size[type] != KDA_NONE && member->offset + size > row->size[type])
+        return false;
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
+        const struct kda_field *is = &row->field[i], *was = &lender->field[i];
+        if (i == (size_t)id || kda_field_struct((enum kda_field_id)i) != type ||
+            is->offset == KDA_NONE)
+            continue;
+        uint32_t room = is->size ? is->size : was->size ? was->size : 1;
+        if (was->offset == KDA_NONE || apart(own->offset, size, was->offset, room)) {
+            if (!apart(member->offset, size, is->offset, room) ||
+                (was->offset != KDA_NONE &&
+                 (was->offset < own->offset) != (is->offset < member->offset)))
+                return false;
+        } else if (is->offset - member->offset != was->offset - own->offset) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool same_field(const struct kda_field *a, const struct kda_field *b)
+{
+    return a->offset == b->offset && a->bit == b->bit && a->bits == b->bits;
+}
+
+/* Do all rows from symbols that have the field have it alike? */
+static bool constant(const struct fit_rows *rows, enum kda_field_id id)
+{
+    const struct kda_field *first = NULL;
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct kda_field *f = &rows->items[i].layout.field[id];
+        if (!rows->items[i].full || f->offset == KDA_NONE)
+            continue;
+        if (first && !same_field(first, f))
+            return false;
+        first = f;
+    }
+    return first != NULL;
+}
+
+/* The row from symbols nearest to `row` whose structure fits; SIZE_MAX = none. */
+static size_t nearest_fitting(const struct fit_rows *rows, size_t row, const uint64_t *fits,
+                              enum kda_struct_id type)
+{
     size_t best = SIZE_MAX;
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct kda_field *f = &rows->items[i].layout.field[id];
-        if (!rows->items[i].full || f->size == 0 || distance(i, row) >= best)
-            continue;
-        best = distance(i, row);
-        field->size = f->size;
-        field->bit = f->bit;
-        field->bits = f->bits;
-    }
+    for (size_t i = 0; i < rows->count; i++)
+        if (rows->items[i].full && (fits[i] >> type & 1) &&
+            (best == SIZE_MAX || distance(i, row) < distance(best, row)))
+            best = i;
+    return best;
 }
 
-static void complete(struct fit_rows *rows, size_t row)
+/* Where no structure fits, the nearest rows from symbols before and after may still agree on a
+ * field; at the ends of the table all rows that have it must. */
+static size_t between(const struct fit_rows *rows, size_t row, enum kda_field_id id)
+{
+    size_t before = row, after = row + 1;
+    while (before > 0 && !rows->items[before - 1].full)
+        before--;
+    while (after < rows->count && !rows->items[after].full)
+        after++;
+    size_t one = before > 0 ? before - 1 : after;
+    if (before > 0 && after < rows->count)
+        return same_field(&rows->items[one].layout.field[id], &rows->items[after].layout.field[id])
+                   ? one
+                   : SIZE_MAX;
+    return one < rows->count && constant(rows, id) ? one : SIZE_MAX;
+}
+
+/* A field that the row does not know. A lender that lacks it lacks it for a reason: then, and where
+ * the row's own members contradict, it is left out. */
+static void lend_place(struct fit_rows *rows, const uint64_t *fits, size_t row,
+                       enum kda_field_id id)
+{
+    struct kda_layout *layout = &rows->items[row].layout;
+    size_t from = nearest_fitting(rows, row, fits, kda_field_struct(id));
+    if (from == SIZE_MAX)
+        from = between(rows, row, id);
+    if (from == SIZE_MAX)
+        return;
+    const struct kda_layout *lender = &rows->items[from].layout;
+    if (lender->field[id].offset != KDA_NONE && consistent(layout, lender, id, &lender->field[id]))
+        layout->field[id] = lender->field[id];
+}
+
+/* Size and bits of a field whose place is known: those of the nearest row that has them and whose
+ * size leaves the row's other members their room. */
+static void lend_size(struct fit_rows *rows, size_t row, enum kda_field_id id)
+{
+    struct kda_layout *layout = &rows->items[row].layout;
+    struct kda_field best = layout->field[id];
+    size_t best_distance = SIZE_MAX;
+    for (size_t i = 0; i < rows->count; i++) {
+        struct kda_field f = rows->items[i].layout.field[id];
+        f.offset = layout->field[id].offset;
+        if (!rows->items[i].full || f.size == 0 || distance(i, row) >= best_distance ||
+            !consistent(layout, &rows->items[i].layout, id, &f))
+            continue;
+        best_distance = distance(i, row);
+        best = f;
+    }
+    layout->field[id] = best;
+}
+
+void kda_fit_lend(struct fit_rows *rows, size_t row)
 {
     struct kda_layout *layout = &rows->items[row].layout;
     uint64_t fits[FIT_MAX_ROWS];
     for (size_t i = 0; i < rows->count; i++)
         fits[i] = agreements(&rows->items[i].layout, layout);
-    for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
-        enum kda_field_id id = (enum kda_field_id)i;
-        if (layout->field[i].offset == KDA_NONE) {
-            const struct kda_field *from = donor(rows, fits, row, id);
-            if (from)
-                layout->field[i] = *from;
-        } else if (layout->field[i].size == 0) {
-            complete_size(rows, row, id);
-        }
-    }
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (layout->field[i].offset != KDA_NONE && layout->field[i].size == 0)
+            lend_size(rows, row, (enum kda_field_id)i);
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (layout->field[i].offset == KDA_NONE)
+            lend_place(rows, fits, row, (enum kda_field_id)i);
 }
 
 static void collect_places(struct kda_fit *fit)
@@ -280,6 +344,13 @@ static void collect_places(struct kda_fit *fit)
     }
 }
 
+static void drop_row(struct fit_rows *rows, size_t row)
+{
+    rows->count--;
+    for (size_t i = row; i < rows->count; i++)
+        rows->items[i] = rows->items[i + 1];
+}
+
 bool kda_fit_rows(struct kda_fit *fit)
 {
     struct kda_layout *scratch = kda_calloc(1, sizeof(*scratch));
@@ -290,11 +361,17 @@ bool kda_fit_rows(struct kda_fit *fit)
     }
     collect(&fit->rows, scratch);
     kda_free(scratch);
+    if (fit->options.without - 1u < fit->rows.count)
+        drop_row(&fit->rows, fit->options.without - 1u);
     /* Only full rows give and full rows are not changed: what one row was given never becomes
      * evidence for the next. */
     for (size_t i = 0; i < fit->rows.count; i++)
         if (!fit->rows.items[i].full)
-            complete(&fit->rows, i);
+            kda_fit_lend(&fit->rows, i);
+    if (fit->options.only - 1u < fit->rows.count) {
+        fit->rows.items[0] = fit->rows.items[fit->options.only - 1u];
+        fit->rows.count = 1;
+    }
     collect_places(fit);
     return true;
 }
