@@ -12,7 +12,7 @@ KINDS = ("session", "consumer", "provider", "process")
 TOO_OLD = {"win7-7601.24540", "win8.1-9600.19913"}
 FITTED = ["win11", "new-24h2", "la57", "encoded", "silo", "levels", "server2022", "win10-19041",
           "win10-18362", "win10-17763", "win10-17763-new", "win10-1607", "holes",
-          "holes-transition", "hostile-counts", "hostile-lists",
+          "holes-transition", "hostile-counts", "hostile-lists", "references",
           "hostile-strings"]
 
 
