@@ -6,6 +6,7 @@
  * structure agrees with theirs in all that both know.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "fit_int.h"
 
@@ -89,6 +90,7 @@ bool kda_fit_specific(enum kda_field_id field)
     case F(EJOB, ServerSiloGlobals):
     case F(HANDLE_TABLE, QuotaProcess):
     case F(HANDLE_TABLE, UniqueProcessId):
+    case F(OBJECT_TYPE, CallbackList): /* dozens of types have a ring there */
     case F(KLDR_DATA_TABLE_ENTRY, DllBase):
         return true;
     default:
@@ -176,12 +178,8 @@ static void collect(struct fit_rows *rows, struct kda_layout *scratch)
     }
 }
 
-static size_t distance(size_t a, size_t b)
-{
-    return a < b ? b - a : a - b;
-}
-
-/* Structures of which two rows know something in common and agree on all of it; one bit each. */
+/* Structures of which two rows know something in common and agree on all of it, the size included;
+ * one bit each. */
 static uint64_t agreements(const struct kda_layout *a, const struct kda_layout *b)
 {
     uint64_t common = 0, contrary = 0;
@@ -193,6 +191,9 @@ static uint64_t agreements(const struct kda_layout *a, const struct kda_layout *
         if (a->field[i].offset != b->field[i].offset)
             contrary |= bit;
     }
+    for (size_t i = 0; i < KDA_STRUCT_COUNT; i++)
+        if (a->size[i] != b->size[i] && a->size[i] != KDA_NONE && b->size[i] != KDA_NONE)
+            contrary |= (uint64_t)1 << i;
     return common & ~contrary;
 }
 _Static_assert(KDA_STRUCT_COUNT <= 64, "a bit for each structure");
@@ -231,102 +232,135 @@ static bool consistent(const struct kda_layout *row, const struct kda_layout *le
     return true;
 }
 
-static bool same_field(const struct kda_field *a, const struct kda_field *b)
+/* "10.0.19041" is the family of "10.0.19041.264". Servicing moves members inside one. */
+bool kda_fit_same_family(const struct fit_row *a, const struct fit_row *b)
 {
-    return a->offset == b->offset && a->bit == b->bit && a->bits == b->bits;
+    size_t length = 0;
+    for (unsigned dots = 0; a->version[length] && dots < 3; length++)
+        dots += a->version[length] == '.';
+    return strncmp(a->version, b->version, length) == 0;
 }
 
-/* Do all rows from symbols that have the field have it alike? */
-static bool constant(const struct fit_rows *rows, enum kda_field_id id)
+struct lending {
+    const struct fit_rows *rows;
+    const uint64_t *fits;         /* structures that fit the row, for each lender */
+    const struct kda_field *knew; /* by the row before anything was lent */
+    size_t row;
+    enum kda_field_id id;
+    bool place;   /* else only size and bits are asked for */
+    size_t found; /* a lender; SIZE_MAX = none yet */
+    bool differ;
+};
+
+static bool same_field(const struct lending *l, size_t one, size_t other)
 {
-    const struct kda_field *first = NULL;
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct kda_field *f = &rows->items[i].layout.field[id];
-        if (!rows->items[i].full || f->offset == KDA_NONE)
-            continue;
-        if (first && !same_field(first, f))
+    const struct kda_field *a = &l->rows->items[one].layout.field[l->id];
+    const struct kda_field *b = &l->rows->items[other].layout.field[l->id];
+    return a->size == b->size && a->bit == b->bit && a->bits == b->bits &&
+           (!l->place || a->offset == b->offset);
+}
+
+/* The field as row `from` would lend it. */
+static struct kda_field lent(const struct lending *l, size_t from)
+{
+    struct kda_field f = l->rows->items[from].layout.field[l->id];
+    if (!l->place)
+        f.offset = l->rows->items[l->row].layout.field[l->id].offset;
+    return f;
+}
+
+static bool consistent_from(const struct lending *l, size_t from)
+{
+    struct kda_field member = lent(l, from);
+    return consistent(&l->rows->items[l->row].layout, &l->rows->items[from].layout, l->id, &member);
+}
+
+/* Does the row know nothing of the structure, and do all rows from symbols that have the field have
+ * it alike? */
+static bool constant(const struct lending *l)
+{
+    size_t first = SIZE_MAX;
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (kda_field_struct((enum kda_field_id)i) == kda_field_struct(l->id) &&
+            l->knew[i].offset != KDA_NONE)
             return false;
-        first = f;
-    }
-    return first != NULL;
-}
-
-/* The row from symbols nearest to `row` whose structure fits; SIZE_MAX = none. */
-static size_t nearest_fitting(const struct fit_rows *rows, size_t row, const uint64_t *fits,
-                              enum kda_struct_id type)
-{
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < rows->count; i++)
-        if (rows->items[i].full && (fits[i] >> type & 1) &&
-            (best == SIZE_MAX || distance(i, row) < distance(best, row)))
-            best = i;
-    return best;
-}
-
-/* Where no structure fits, the nearest rows from symbols before and after may still agree on a
- * field; at the ends of the table all rows that have it must. */
-static size_t between(const struct fit_rows *rows, size_t row, enum kda_field_id id)
-{
-    size_t before = row, after = row + 1;
-    while (before > 0 && !rows->items[before - 1].full)
-        before--;
-    while (after < rows->count && !rows->items[after].full)
-        after++;
-    size_t one = before > 0 ? before - 1 : after;
-    if (before > 0 && after < rows->count)
-        return same_field(&rows->items[one].layout.field[id], &rows->items[after].layout.field[id])
-                   ? one
-                   : SIZE_MAX;
-    return one < rows->count && constant(rows, id) ? one : SIZE_MAX;
-}
-
-/* A field that the row does not know. A lender that lacks it lacks it for a reason: then, and where
- * the row's own members contradict, it is left out. */
-static void lend_place(struct fit_rows *rows, const uint64_t *fits, size_t row,
-                       enum kda_field_id id)
-{
-    struct kda_layout *layout = &rows->items[row].layout;
-    size_t from = nearest_fitting(rows, row, fits, kda_field_struct(id));
-    if (from == SIZE_MAX)
-        from = between(rows, row, id);
-    if (from == SIZE_MAX)
-        return;
-    const struct kda_layout *lender = &rows->items[from].layout;
-    if (lender->field[id].offset != KDA_NONE && consistent(layout, lender, id, &lender->field[id]))
-        layout->field[id] = lender->field[id];
-}
-
-/* Size and bits of a field whose place is known: those of the nearest row that has them and whose
- * size leaves the row's other members their room. */
-static void lend_size(struct fit_rows *rows, size_t row, enum kda_field_id id)
-{
-    struct kda_layout *layout = &rows->items[row].layout;
-    struct kda_field best = layout->field[id];
-    size_t best_distance = SIZE_MAX;
-    for (size_t i = 0; i < rows->count; i++) {
-        struct kda_field f = rows->items[i].layout.field[id];
-        f.offset = layout->field[id].offset;
-        if (!rows->items[i].full || f.size == 0 || distance(i, row) >= best_distance ||
-            !consistent(layout, &rows->items[i].layout, id, &f))
+    for (size_t i = 0; i < l->rows->count; i++) {
+        if (!l->rows->items[i].full || l->rows->items[i].layout.field[l->id].offset == KDA_NONE)
             continue;
-        best_distance = distance(i, row);
-        best = f;
+        if (first != SIZE_MAX && !same_field(l, first, i))
+            return false;
+        first = i;
     }
-    layout->field[id] = best;
+    return first != SIZE_MAX;
+}
+
+/* Asks all rows from symbols of the family of `member`; where only fitting ones count, those. A
+ * size for which the row has no room is no answer. */
+static bool ask_family(struct lending *l, size_t member, bool fitting)
+{
+    enum kda_struct_id type = kda_field_struct(l->id);
+    bool asked = false;
+    for (size_t i = 0; i < l->rows->count; i++) {
+        if (!l->rows->items[i].full || (fitting && !(l->fits[i] >> type & 1)) ||
+            !kda_fit_same_family(&l->rows->items[i], &l->rows->items[member]) ||
+            (!l->place && lent(l, i).size != 0 && !consistent_from(l, i)))
+            continue;
+        l->differ = l->differ || (l->found != SIZE_MAX && !same_field(l, i, l->found));
+        l->found = i;
+        asked = true;
+    }
+    return asked;
+}
+
+/* A lender that has the field as the row must have it: its own family tells it, else the families
+ * before and after, if they agree. At the ends of the table a structure that fits
+ * goes on, and what never moved. SIZE_MAX = nobody can tell. */
+static size_t lender_of(struct lending *l)
+{
+    size_t before = l->row, after = l->row + 1;
+    if (ask_family(l, l->row, l->place))
+        return l->differ ? SIZE_MAX : l->found;
+    while (before > 0 && !l->rows->items[before - 1].full)
+        before--;
+    while (after < l->rows->count && !l->rows->items[after].full)
+        after++;
+    bool fitting = l->place && (before == 0 || after == l->rows->count) && !constant(l);
+    if (before > 0)
+        (void)ask_family(l, before - 1, fitting);
+    if (after < l->rows->count)
+        (void)ask_family(l, after, fitting);
+    return l->differ ? SIZE_MAX : l->found;
+}
+
+/* Lends what the row does not know of a field: its place, or only its size and bits. */
+static void lend(struct fit_rows *rows, struct lending *l, enum kda_field_id id)
+{
+    l->id = id;
+    l->found = SIZE_MAX;
+    l->differ = false;
+    size_t from = lender_of(l);
+    if (from != SIZE_MAX && rows->items[from].layout.field[id].offset != KDA_NONE &&
+        consistent_from(l, from)) {
+        rows->items[l->row].layout.field[id] = lent(l, from);
+        rows->items[l->row].lent[id] = l->place;
+    }
 }
 
 void kda_fit_lend(struct fit_rows *rows, size_t row)
 {
-    struct kda_layout *layout = &rows->items[row].layout;
+    struct kda_field knew[KDA_FIELD_COUNT];
     uint64_t fits[FIT_MAX_ROWS];
+    struct lending l = {.rows = rows, .fits = fits, .knew = knew, .row = row};
+    memcpy(knew, rows->items[row].layout.field, sizeof(knew));
     for (size_t i = 0; i < rows->count; i++)
-        fits[i] = agreements(&rows->items[i].layout, layout);
+        fits[i] = agreements(&rows->items[i].layout, &rows->items[row].layout);
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
-        if (layout->field[i].offset != KDA_NONE && layout->field[i].size == 0)
-            lend_size(rows, row, (enum kda_field_id)i);
+        if (knew[i].offset != KDA_NONE && knew[i].size == 0)
+            lend(rows, &l, (enum kda_field_id)i);
+    l.place = true;
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
-        if (layout->field[i].offset == KDA_NONE)
-            lend_place(rows, fits, row, (enum kda_field_id)i);
+        if (knew[i].offset == KDA_NONE)
+            lend(rows, &l, (enum kda_field_id)i);
 }
 
 static void collect_places(struct kda_fit *fit)
