@@ -72,6 +72,9 @@ struct kda_fit_info {
 
 struct kda_fit_options {
     bool no_profile; /* do not let the built-in table identify the build (--symbols none) */
+    /* For tests: a layout by its number from 1 on, 0 = none. */
+    unsigned only;    /* tries no other; others still complete what it lacks */
+    unsigned without; /* leaves it out altogether */
 };
 
 /* Works the layout out. Reads the image only; gaps are recorded for findings (two anchors that

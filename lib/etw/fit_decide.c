@@ -38,6 +38,8 @@ static uint64_t survivors(const struct kda_fit *fit, enum fit_group group, bool 
         for (size_t r = 0; r < fit->rows.count; r++) {
             uint32_t offset = fit->rows.items[r].layout.field[i].offset;
             const struct fit_place *place = place_of(fit, field, offset);
+            if (fit->rows.items[r].lent[i])
+                continue;
             bool out = place && kda_fit_broken(place);
             /* Proven elsewhere; a row of a published header may just not know the field. */
             if (best != KDA_NONE && offset != best)
@@ -49,30 +51,34 @@ static uint64_t survivors(const struct kda_fit *fit, enum fit_group group, bool 
     return mask;
 }
 
-/* The field where all rows of `mask` have it; false if they differ or none has it. */
+static bool has_bits(const struct kda_fit *fit, enum kda_field_id field)
+{
+    for (size_t r = 0; r < fit->rows.count; r++)
+        if (fit->rows.items[r].layout.field[field].bits != 0)
+            return true;
+    return false;
+}
+
+/* The field where all rows of `mask` have it; false if they differ or one lacks it: what a row of a
+ * published header was not lent may not be there in its build. Where they differ in size, or one
+ * does not know it, only the place is known: enough for a structure, not for bits. */
 static bool unanimous(const struct kda_fit *fit, uint64_t mask, enum kda_field_id field,
                       struct kda_field *ret)
 {
-    const struct kda_field *found = NULL;
+    bool found = false;
     for (size_t r = 0; r < fit->rows.count; r++) {
         const struct kda_field *f = &fit->rows.items[r].layout.field[field];
         if (!(mask >> r & 1))
             continue;
-        if (f->offset == KDA_NONE) {
-            if (fit->rows.items[r].full)
-                return false; /* this build may well lack it */
-            continue;
-        }
-        if (f->size == 0)
-            continue;
-        if (found && (f->offset != found->offset || f->size != found->size ||
-                      f->bit != found->bit || f->bits != found->bits))
+        if (f->offset == KDA_NONE || (found && f->offset != ret->offset))
             return false;
-        found = f;
+        if (!found)
+            *ret = *f;
+        else if (f->size != ret->size || f->bit != ret->bit || f->bits != ret->bits)
+            *ret = (struct kda_field){.offset = f->offset};
+        found = true;
     }
-    if (found)
-        *ret = *found;
-    return found != NULL;
+    return found && (ret->size != 0 || !has_bits(fit, field));
 }
 
 /* Size and bits of a field at a place that no row left has: those of any row, if all agree. */
@@ -95,6 +101,78 @@ static bool shape_of(const struct kda_fit *fit, enum kda_field_id field, uint32_
     return true;
 }
 
+static void leave_out(struct kda_fit *fit, enum kda_field_id field)
+{
+    fit->layout.field[field].offset = KDA_NONE;
+    fit->state[field] = KDA_FIT_ABSENT;
+}
+
+/* Nobody says yes, somebody says no. One object contradicts no layout, but it is no support either.
+ */
+static bool refuted(const struct kda_fit *fit, enum kda_field_id field)
+{
+    const struct fit_place *place = place_of(fit, field, fit->layout.field[field].offset);
+    return kda_fit_strong(field) && place && place->yes == 0 && place->no > 0;
+}
+
+/* Has the row every member of the structure where the data prove it to be, and is there any? */
+static bool structure_holds(const struct kda_fit *fit, size_t row, enum kda_struct_id type)
+{
+    bool any = false;
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
+        uint32_t offset = fit->rows.items[row].layout.field[i].offset;
+        if (kda_field_struct((enum kda_field_id)i) != type || fit->state[i] != KDA_FIT_PROVEN ||
+            offset == KDA_NONE)
+            continue;
+        if (offset != fit->layout.field[i].offset)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* No check touches the field, and another layout, of the same family or next to it, differs in
+ * nothing but it: that one was dropped for what stands in other structures, which servicing moves
+ * at other times. */
+static bool guessed(const struct kda_fit *fit, uint64_t left, enum kda_field_id field)
+{
+    const struct fit_row *rows = fit->rows.items;
+    for (size_t r = 0; r < fit->rows.count; r++) {
+        uint32_t offset = rows[r].layout.field[field].offset;
+        bool related = false;
+        for (size_t i = 0; i < fit->rows.count; i++)
+            related = related || ((left >> i & 1) && (r + 1 == i || i + 1 == r ||
+                                                      kda_fit_same_family(&rows[i], &rows[r])));
+        if (related && offset != KDA_NONE && offset != fit->layout.field[field].offset &&
+            structure_holds(fit, r, kda_field_struct(field)))
+            return true;
+    }
+    return false;
+}
+
+/* A member that no object has where the layout has it: something moved between the last member
+ * before it that is proven and the next one behind it. */
+static bool moved(const struct kda_fit *fit, enum kda_field_id field)
+{
+    uint32_t at = fit->layout.field[field].offset;
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
+        enum kda_field_id other = (enum kda_field_id)i;
+        if (kda_field_struct(other) != kda_field_struct(field) || !refuted(fit, other))
+            continue;
+        uint32_t from = fit->layout.field[i].offset;
+        bool between = true;
+        for (size_t k = 0; between && k < KDA_FIELD_COUNT; k++) {
+            uint32_t proven = fit->layout.field[k].offset;
+            if (kda_field_struct((enum kda_field_id)k) == kda_field_struct(field) &&
+                fit->state[k] == KDA_FIT_PROVEN)
+                between = (proven < at) == (proven < from);
+        }
+        if (between)
+            return true;
+    }
+    return false;
+}
+
 static void place_field(struct kda_fit *fit, enum kda_field_id field, uint64_t mask)
 {
     struct kda_field *out = &fit->layout.field[field];
@@ -113,6 +191,21 @@ static void place_field(struct kda_fit *fit, enum kda_field_id field, uint64_t m
         fit->info.passed += place->yes;
         fit->info.failed += place->no;
     }
+}
+
+/* Among the fields that no check supports, those that something speaks against. All are looked at
+ * before one is left out. */
+static void leave_out_unsupported(struct kda_fit *fit, uint64_t left, bool identified_row)
+{
+    bool out[KDA_FIELD_COUNT];
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
+        enum kda_field_id field = (enum kda_field_id)i;
+        out[i] = fit->state[i] == KDA_FIT_FITTED && !identified_row &&
+                 (refuted(fit, field) || moved(fit, field) || guessed(fit, left, field));
+    }
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (out[i])
+            leave_out(fit, (enum kda_field_id)i);
 }
 
 static void place_sizes(struct kda_fit *fit, uint64_t mask)
@@ -201,11 +294,10 @@ void kda_fit_decide(struct kda_fit *fit)
         fit->layout.field[i].offset = KDA_NONE;
         place_field(fit, field, whole ? whole : masks[kda_fit_group(field)]);
     }
-    if (!fit->types_known) {
-        /* Where a header keeps its type is known, how it is mixed is not: unusable. */
-        fit->layout.field[F(OBJECT_HEADER, TypeIndex)].offset = KDA_NONE;
-        fit->state[F(OBJECT_HEADER, TypeIndex)] = KDA_FIT_ABSENT;
-    }
+    leave_out_unsupported(fit, whole, known != 0);
+    /* Where a header keeps its type is known, how it is mixed is not: unusable. */
+    if (!fit->types_known)
+        leave_out(fit, F(OBJECT_HEADER, TypeIndex));
     place_sizes(fit, whole ? whole : UINT64_MAX);
     fit->info.nearest = fit->rows.items[nearest(fit, whole)].version;
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {

@@ -222,6 +222,7 @@ static void vote_types(struct kda_fit *fit)
 {
     struct fit_votes *index = &fit->votes[F(OBJECT_TYPE, Index)];
     struct fit_votes *name = &fit->votes[F(OBJECT_TYPE, Name)];
+    struct fit_votes *list = &fit->votes[F(OBJECT_TYPE, CallbackList)];
     for (unsigned i = 2; i < fit->types; i++) {
         uint64_t type;
         if (kda_fit_u64(fit, fit->type_table + i * 8u, &type) != FIT_YES)
@@ -233,6 +234,8 @@ static void vote_types(struct kda_fit *fit)
         }
         for (size_t k = 0; k < name->count; k++)
             kda_fit_vote(&name->place[k], kda_fit_string(fit, type + name->place[k].offset, false));
+        for (size_t k = 0; k < list->count; k++)
+            kda_fit_vote(&list->place[k], kda_fit_ring(fit, type + list->place[k].offset));
     }
 }
 

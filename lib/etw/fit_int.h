@@ -40,6 +40,8 @@ struct fit_row {
     struct kda_layout layout; /* without addresses */
     char version[24];         /* first build that has it */
     bool full;                /* from symbols: a field that is not there is absent in the build */
+    bool
+        lent[KDA_FIELD_COUNT]; /* its place is another row's: no evidence for or against this one */
 };
 
 struct fit_rows {
@@ -139,6 +141,10 @@ struct kda_fit {
 
 /* ---- fit_rows.c ---- */
 bool kda_fit_rows(struct kda_fit *fit); /* false: out of memory */
+bool kda_fit_same_family(const struct fit_row *a, const struct fit_row *b);
+/* Completes a row of a published header from the rows from symbols, where nothing that it knows
+ * itself contradicts. */
+void kda_fit_lend(struct fit_rows *rows, size_t row);
 enum fit_group kda_fit_group(enum kda_field_id field);
 bool kda_fit_specific(enum kda_field_id field);
 bool kda_fit_strong(enum kda_field_id field);

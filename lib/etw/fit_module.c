@@ -80,7 +80,8 @@ static enum fit_answer is_silo(const struct kda_fit *fit, uint64_t job, uint64_t
     uint64_t state, value;
     if (!kda_fit_is_pool(fit, globals))
         return FIT_NO;
-    if (kda_fit_u64(fit, globals + fit->form.silo_member, &state) != FIT_YES)
+    if (fit->form.silo_member == KDA_NONE ||
+        kda_fit_u64(fit, globals + fit->form.silo_member, &state) != FIT_YES)
         return FIT_UNKNOWN;
     if (!kda_fit_is_pool(fit, state))
         return FIT_NO;

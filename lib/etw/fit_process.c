@@ -227,8 +227,8 @@ static enum fit_answer check_parent(const struct kda_fit *fit, uint64_t parent)
 static enum fit_answer check_protection(uint64_t value, bool system)
 {
     uint8_t level = (uint8_t)value;
-    if (system && level == 0x72)
-        return FIT_YES;
+    if (system)
+        return level == 0x72 ? FIT_YES : FIT_NO;
     return (level & 7) <= 2 && level >> 4 <= 8 ? FIT_UNKNOWN : FIT_NO;
 }
 

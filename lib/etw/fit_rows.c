@@ -6,6 +6,7 @@
  * structure agrees with theirs in all that both know.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "fit_int.h"
 
@@ -89,6 +90,7 @@ bool kda_fit_specific(enum kda_field_id field)
     case F(EJOB, ServerSiloGlobals):
     case F(HANDLE_TABLE, QuotaProcess):
     case F(HANDLE_TABLE, UniqueProcessId):
+    case F(OBJECT_TYPE, CallbackList): /* dozens of types have a ring there */
     case F(KLDR_DATA_TABLE_ENTRY, DllBase):
         return true;
     default:
@@ -176,12 +178,8 @@ static void collect(struct fit_rows *rows, struct kda_layout *scratch)
     }
 }
 
-static size_t distance(size_t a, size_t b)
-{
-    return a < b ? b - a : a - b;
-}
-
-/* Structures of which two rows know something in common and agree on all of it; one bit each. */
+/* Structures of which two rows know something in common and agree on all of it, the size included;
+ * one bit each. */
 static uint64_t agreements(const struct kda_layout *a, const struct kda_layout *b)
 {
     uint64_t common = 0, contrary = 0;
@@ -193,76 +191,176 @@ static uint64_t agreements(const struct kda_layout *a, const struct kda_layout *
         if (a->field[i].offset != b->field[i].offset)
             contrary |= bit;
     }
+    for (size_t i = 0; i < KDA_STRUCT_COUNT; i++)
+        if (a->size[i] != b->size[i] && a->size[i] != KDA_NONE && b->size[i] != KDA_NONE)
+            contrary |= (uint64_t)1 << i;
     return common & ~contrary;
 }
 _Static_assert(KDA_STRUCT_COUNT <= 64, "a bit for each structure");
 
-/* The field as the nearest row from symbols has it whose structure fits `row`. Where no structure
- * fits, as the nearest of all has it, if all that have it agree. A row that lacks it lacks it for a
- * reason: then there is no donor. */
-static const struct kda_field *donor(const struct fit_rows *rows, const uint64_t *fits, size_t row,
-                                     enum kda_field_id id)
+static bool apart(uint32_t a, uint32_t a_size, uint32_t b, uint32_t b_size)
 {
-    uint64_t bit = (uint64_t)1 << kda_field_struct(id);
-    const struct kda_field *fitting = NULL, *nearest = NULL, *any = NULL;
-    size_t fitting_distance = SIZE_MAX, nearest_distance = SIZE_MAX;
-    bool constant = true;
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct kda_field *f = &rows->items[i].layout.field[id];
-        size_t far = distance(i, row);
-        if (!rows->items[i].full)
-            continue;
-        if (far < nearest_distance) {
-            nearest = f;
-            nearest_distance = far;
-        }
-        if (far < fitting_distance && (fits[i] & bit)) {
-            fitting = f;
-            fitting_distance = far;
-        }
-        if (f->offset == KDA_NONE)
-            continue;
-        constant =
-            constant &&
-            (!any || (f->offset == any->offset && f->bit == any->bit && f->bits == any->bits));
-        any = f;
-    }
-    const struct kda_field *found = fitting ? fitting : constant ? nearest : NULL;
-    return found && found->offset != KDA_NONE ? found : NULL;
+    return a + a_size <= b || b + b_size <= a;
 }
 
-/* Size and bits of a field whose place is known: those of the nearest row that has them. */
-static void complete_size(struct fit_rows *rows, size_t row, enum kda_field_id id)
+/* Would the row still make sense if it had `id` as *member says, which it knows from `lender`? What
+ * shares bytes in the lender (unions, bits of one unit) stands in the same way to each other in the
+ * row, everything else keeps its order and its room. */
+static bool consistent(const struct kda_layout *row, const struct kda_layout *lender,
+                       enum kda_field_id id, const struct kda_field *member)
 {
-    struct kda_field *field = &rows->items[row].layout.field[id];
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct kda_field *f = &rows->items[i].layout.field[id];
-        if (!rows->items[i].full || f->size == 0 || distance(i, row) >= best)
-            continue;
-        best = distance(i, row);
-        field->size = f->size;
-        field->bit = f->bit;
-        field->bits = f->bits;
-    }
-}
-
-static void complete(struct fit_rows *rows, size_t row)
-{
-    struct kda_layout *layout = &rows->items[row].layout;
-    uint64_t fits[FIT_MAX_ROWS];
-    for (size_t i = 0; i < rows->count; i++)
-        fits[i] = agreements(&rows->items[i].layout, layout);
+    const struct kda_field *own = &lender->field[id];
+    enum kda_struct_id type = kda_field_struct(id);
+    uint32_t size = member->size;
+    if (row->size[type] != KDA_NONE && member->offset + size > row->size[type])
+        return false;
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
-        enum kda_field_id id = (enum kda_field_id)i;
-        if (layout->field[i].offset == KDA_NONE) {
-            const struct kda_field *from = donor(rows, fits, row, id);
-            if (from)
-                layout->field[i] = *from;
-        } else if (layout->field[i].size == 0) {
-            complete_size(rows, row, id);
+        const struct kda_field *is = &row->field[i], *was = &lender->field[i];
+        if (i == (size_t)id || kda_field_struct((enum kda_field_id)i) != type ||
+            is->offset == KDA_NONE)
+            continue;
+        uint32_t room = is->size ? is->size : was->size ? was->size : 1;
+        if (was->offset == KDA_NONE || apart(own->offset, size, was->offset, room)) {
+            if (!apart(member->offset, size, is->offset, room) ||
+                (was->offset != KDA_NONE &&
+                 (was->offset < own->offset) != (is->offset < member->offset)))
+                return false;
+        } else if (is->offset - member->offset != was->offset - own->offset) {
+            return false;
         }
     }
+    return true;
+}
+
+/* "10.0.19041" is the family of "10.0.19041.264". Servicing moves members inside one. */
+bool kda_fit_same_family(const struct fit_row *a, const struct fit_row *b)
+{
+    size_t length = 0;
+    for (unsigned dots = 0; a->version[length] && dots < 3; length++)
+        dots += a->version[length] == '.';
+    return strncmp(a->version, b->version, length) == 0;
+}
+
+struct lending {
+    const struct fit_rows *rows;
+    const uint64_t *fits;         /* structures that fit the row, for each lender */
+    const struct kda_field *knew; /* by the row before anything was lent */
+    size_t row;
+    enum kda_field_id id;
+    bool place;   /* else only size and bits are asked for */
+    size_t found; /* a lender; SIZE_MAX = none yet */
+    bool differ;
+};
+
+static bool same_field(const struct lending *l, size_t one, size_t other)
+{
+    const struct kda_field *a = &l->rows->items[one].layout.field[l->id];
+    const struct kda_field *b = &l->rows->items[other].layout.field[l->id];
+    return a->size == b->size && a->bit == b->bit && a->bits == b->bits &&
+           (!l->place || a->offset == b->offset);
+}
+
+/* The field as row `from` would lend it. */
+static struct kda_field lent(const struct lending *l, size_t from)
+{
+    struct kda_field f = l->rows->items[from].layout.field[l->id];
+    if (!l->place)
+        f.offset = l->rows->items[l->row].layout.field[l->id].offset;
+    return f;
+}
+
+static bool consistent_from(const struct lending *l, size_t from)
+{
+    struct kda_field member = lent(l, from);
+    return consistent(&l->rows->items[l->row].layout, &l->rows->items[from].layout, l->id, &member);
+}
+
+/* Does the row know nothing of the structure, and do all rows from symbols that have the field have
+ * it alike? */
+static bool constant(const struct lending *l)
+{
+    size_t first = SIZE_MAX;
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (kda_field_struct((enum kda_field_id)i) == kda_field_struct(l->id) &&
+            l->knew[i].offset != KDA_NONE)
+            return false;
+    for (size_t i = 0; i < l->rows->count; i++) {
+        if (!l->rows->items[i].full || l->rows->items[i].layout.field[l->id].offset == KDA_NONE)
+            continue;
+        if (first != SIZE_MAX && !same_field(l, first, i))
+            return false;
+        first = i;
+    }
+    return first != SIZE_MAX;
+}
+
+/* Asks all rows from symbols of the family of `member`; where only fitting ones count, those. A
+ * size for which the row has no room is no answer. */
+static bool ask_family(struct lending *l, size_t member, bool fitting)
+{
+    enum kda_struct_id type = kda_field_struct(l->id);
+    bool asked = false;
+    for (size_t i = 0; i < l->rows->count; i++) {
+        if (!l->rows->items[i].full || (fitting && !(l->fits[i] >> type & 1)) ||
+            !kda_fit_same_family(&l->rows->items[i], &l->rows->items[member]) ||
+            (!l->place && lent(l, i).size != 0 && !consistent_from(l, i)))
+            continue;
+        l->differ = l->differ || (l->found != SIZE_MAX && !same_field(l, i, l->found));
+        l->found = i;
+        asked = true;
+    }
+    return asked;
+}
+
+/* A lender that has the field as the row must have it: its own family tells it, else the families
+ * before and after, if they agree. At the ends of the table a structure that fits
+ * goes on, and what never moved. SIZE_MAX = nobody can tell. */
+static size_t lender_of(struct lending *l)
+{
+    size_t before = l->row, after = l->row + 1;
+    if (ask_family(l, l->row, l->place))
+        return l->differ ? SIZE_MAX : l->found;
+    while (before > 0 && !l->rows->items[before - 1].full)
+        before--;
+    while (after < l->rows->count && !l->rows->items[after].full)
+        after++;
+    bool fitting = l->place && (before == 0 || after == l->rows->count) && !constant(l);
+    if (before > 0)
+        (void)ask_family(l, before - 1, fitting);
+    if (after < l->rows->count)
+        (void)ask_family(l, after, fitting);
+    return l->differ ? SIZE_MAX : l->found;
+}
+
+/* Lends what the row does not know of a field: its place, or only its size and bits. */
+static void lend(struct fit_rows *rows, struct lending *l, enum kda_field_id id)
+{
+    l->id = id;
+    l->found = SIZE_MAX;
+    l->differ = false;
+    size_t from = lender_of(l);
+    if (from != SIZE_MAX && rows->items[from].layout.field[id].offset != KDA_NONE &&
+        consistent_from(l, from)) {
+        rows->items[l->row].layout.field[id] = lent(l, from);
+        rows->items[l->row].lent[id] = l->place;
+    }
+}
+
+void kda_fit_lend(struct fit_rows *rows, size_t row)
+{
+    struct kda_field knew[KDA_FIELD_COUNT];
+    uint64_t fits[FIT_MAX_ROWS];
+    struct lending l = {.rows = rows, .fits = fits, .knew = knew, .row = row};
+    memcpy(knew, rows->items[row].layout.field, sizeof(knew));
+    for (size_t i = 0; i < rows->count; i++)
+        fits[i] = agreements(&rows->items[i].layout, &rows->items[row].layout);
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (knew[i].offset != KDA_NONE && knew[i].size == 0)
+            lend(rows, &l, (enum kda_field_id)i);
+    l.place = true;
+    for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
+        if (knew[i].offset == KDA_NONE)
+            lend(rows, &l, (enum kda_field_id)i);
 }
 
 static void collect_places(struct kda_fit *fit)
@@ -280,6 +378,13 @@ static void collect_places(struct kda_fit *fit)
     }
 }
 
+static void drop_row(struct fit_rows *rows, size_t row)
+{
+    rows->count--;
+    for (size_t i = row; i < rows->count; i++)
+        rows->items[i] = rows->items[i + 1];
+}
+
 bool kda_fit_rows(struct kda_fit *fit)
 {
     struct kda_layout *scratch = kda_calloc(1, sizeof(*scratch));
@@ -290,11 +395,17 @@ bool kda_fit_rows(struct kda_fit *fit)
     }
     collect(&fit->rows, scratch);
     kda_free(scratch);
+    if (fit->options.without - 1u < fit->rows.count)
+        drop_row(&fit->rows, fit->options.without - 1u);
     /* Only full rows give and full rows are not changed: what one row was given never becomes
      * evidence for the next. */
     for (size_t i = 0; i < fit->rows.count; i++)
         if (!fit->rows.items[i].full)
-            complete(&fit->rows, i);
+            kda_fit_lend(&fit->rows, i);
+    if (fit->options.only - 1u < fit->rows.count) {
+        fit->rows.items[0] = fit->rows.items[fit->options.only - 1u];
+        fit->rows.count = 1;
+    }
     collect_places(fit);
     return true;
 }

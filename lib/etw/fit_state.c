@@ -34,7 +34,9 @@ size_t kda_fit_forms(const struct kda_fit *fit, struct fit_form *ret, size_t max
         size_t i = 0;
         while (i < count && memcmp(&ret[i], &form, sizeof(form)) != 0)
             i++;
-        if (i == count && count < max && form.table != KDA_NONE && form.silo_member != KDA_NONE &&
+        /* 1511 has no globals that hold the state; there a global must name it. */
+        bool held = form.silo_member != KDA_NONE || form.globals == KDA_NONE;
+        if (i == count && count < max && form.table != KDA_NONE && held &&
             (form.array != KDA_NONE || form.inline_array != KDA_NONE))
             ret[count++] = form;
     }

@@ -5,14 +5,14 @@ import unittest
 
 from common import forge, kda, rows, unpack, work
 from test_forged import NEEDS_FORMAT, ForgedChecks, load
-from test_truth import IMAGES
+from test_truth import IMAGES, TruthChecks
 
 KINDS = ("session", "consumer", "provider", "process")
 # Builds without an ETW silo state: nothing says where their globals are.
 TOO_OLD = {"win7-7601.24540", "win8.1-9600.19913"}
 FITTED = ["win11", "new-24h2", "la57", "encoded", "silo", "levels", "server2022", "win10-19041",
           "win10-18362", "win10-17763", "win10-17763-new", "win10-1607", "holes",
-          "holes-transition", "hostile-counts", "hostile-lists",
+          "holes-transition", "hostile-counts", "hostile-lists", "references",
           "hostile-strings"]
 
 
@@ -72,6 +72,12 @@ for _name in sorted(set(IMAGES) - TOO_OLD):
     def _test(self, name=_name):
         self.compare(name)
     setattr(Images, "test_" + _name.replace("-", "_").replace(".", "_"), _test)
+
+
+class LentRow(TruthChecks, unittest.TestCase):
+    """A build known from published structures only, which none from symbols stands beside."""
+    image = "evidence/lent-row-16299"
+    form = "raw"
 
 
 class FittedChecks(ForgedChecks):

@@ -33,9 +33,9 @@ def number(value):
 
 
 class Truth:
-    def __init__(self, name):
-        self.image = unpack("images/%s.%s.xz" % (name, IMAGES[name]))
-        with open(unpack("images/%s.truth.json.xz" % name), encoding="utf-8") as f:
+    def __init__(self, path, form):
+        self.image = unpack("%s.%s.xz" % (path, form))
+        with open(unpack("%s.truth.json.xz" % path), encoding="utf-8") as f:
             self.data = json.load(f)
         self.holes = bool(self.data["hole_pages"])
         self.windows7 = self.data["build"] == 7601
@@ -53,11 +53,12 @@ class TruthChecks:
     """The tests; one class per image is made below."""
     maxDiff = None
     image = None
+    form = None
     truth = None
 
     def setUp(self):
         if type(self).truth is None:
-            type(self).truth = Truth(self.image)
+            type(self).truth = Truth(self.image, self.form)
         self.t = type(self).truth
 
     def equal(self, row, key, expected, where):
@@ -244,7 +245,8 @@ class TruthChecks:
 
 for _name in IMAGES:
     _class = "Truth_" + _name.replace("-", "_").replace(".", "_")
-    globals()[_class] = type(_class, (TruthChecks, unittest.TestCase), {"image": _name})
+    globals()[_class] = type(_class, (TruthChecks, unittest.TestCase), {"image": "images/" + _name,
+                                                                          "form": IMAGES[_name]})
 
 
 if __name__ == "__main__":

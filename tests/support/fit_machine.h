@@ -126,16 +126,22 @@ void look_with_symbols(struct view *v, const struct machine *m)
         fail_msg("true layout: %s", err.text);
 }
 
-enum kda_status look_without(struct view *v, const struct machine *m, struct kda_error *err)
+enum kda_status look_fitted(struct view *v, const struct machine *m,
+                            const struct kda_fit_options *options, struct kda_error *err)
 {
-    struct kda_fit_options options = {.no_profile = true};
     look(v, m);
-    enum kda_status status = kda_etw_fit(v->kernel, &options, &v->fit, err);
+    enum kda_status status = kda_etw_fit(v->kernel, options, &v->fit, err);
     if (status == KDA_OK)
         status = kda_fit_install(v->fit, v->kernel, err);
     if (status == KDA_OK)
         status = kda_etw_map(v->kernel, &v->etw, err);
     return status;
+}
+
+enum kda_status look_without(struct view *v, const struct machine *m, struct kda_error *err)
+{
+    struct kda_fit_options options = {.no_profile = true};
+    return look_fitted(v, m, &options, err);
 }
 
 void close_view(struct view *v)
