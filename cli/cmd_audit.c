@@ -6,6 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void note_source(const struct cli *cli, const char *kind,
+                        const struct kda_callback_source *source)
+{
+    if (source->status == KDA_NO_SYMBOL)
+        cli_note(cli, "%s callbacks: where they are is not known for this build%s%s", kind,
+                 source->why.text[0] ? ": " : "", source->why.text);
+    else if (source->by_code)
+        cli_note(cli, "%s callbacks: 0x%llx was found by the code that registers them", kind,
+                 (unsigned long long)source->va);
+}
+
 int cli_run_callbacks(struct cli *cli)
 {
     struct kda_callbacks *callbacks;
@@ -21,9 +32,7 @@ int cli_run_callbacks(struct cli *cli)
     for (size_t i = 0; code == CLI_DONE && i < callbacks->count; i++)
         kda_report_callback(cli->report, &callbacks->rows[i]);
     for (unsigned kind = 0; code == CLI_DONE && kind < KDA_CALLBACK_KINDS; kind++)
-        if (callbacks->sources[kind].status == KDA_NO_SYMBOL)
-            cli_note(cli, "%s callbacks: where they are is not known for this build",
-                     kda_callback_kind_name(kind));
+        note_source(cli, kda_callback_kind_name(kind), &callbacks->sources[kind]);
     if (code == CLI_DONE)
         code = cli_finish(cli, CLI_DONE);
     kda_callbacks_free(callbacks);
@@ -45,7 +54,8 @@ static size_t report_audit(struct cli *cli, const struct kda_audit *audit, enum 
     const struct kda_audit_finding *const *findings = kda_audit_findings(audit, &count);
     for (size_t i = 0; i < count; i++) {
         alarming += findings[i]->severity >= counted;
-        if (findings[i]->severity >= shown)
+        /* People read it once, where it is told with the others. */
+        if (findings[i]->severity >= shown && !(findings[i]->joined_to && cli_is_text(cli)))
             kda_report_audit_finding(cli->report, findings[i]);
     }
     const struct kda_unchecked *unchecked = kda_audit_unchecked(audit, &count);

@@ -10,8 +10,11 @@
 
 #define NO_IDENTITY                                                                                \
     "a triage dump does not hold the kernel's PDB identity; its PE time stamp and size are shown"
+#define BY_TABLE                                                                                   \
+    "the built-in table names the PDB by PE time stamp and size; 'kda symbols get' fetches it"
 
-static int fetch(struct cli *cli, char **path, struct kda_error *err)
+static int fetch(struct cli *cli, const struct kda_kernel_id *id, char **path,
+                 struct kda_error *err)
 {
     const struct cli_options *o = &cli->options;
     struct kda_download_options options = {
@@ -21,8 +24,7 @@ static int fetch(struct cli *cli, char **path, struct kda_error *err)
         .context = &cli->progress,
     };
     cli_progress_begin(cli, "fetching symbols");
-    enum kda_status status =
-        kda_symbols_download(&kda_kernel_info(cli->kernel)->id, &options, path, err);
+    enum kda_status status = kda_symbols_download(id, &options, path, err);
     cli_progress_end(cli);
     cli_phase(cli, "download_us");
     return status == KDA_OK ? CLI_DONE : status == KDA_USAGE ? CLI_USAGE : CLI_SYMBOLS;
@@ -97,48 +99,87 @@ static int take_verb(struct cli_options *options, const struct verb **ret)
 }
 
 /* What was fetched becomes a profile, so that the PDB is not needed again. */
-static void keep(const struct cli *cli, const char *path)
+static void keep(const struct cli *cli, const struct kda_kernel_id *id, const char *path)
 {
     struct kda_error err;
-    if (kda_symbols_add(path, &kda_kernel_info(cli->kernel)->id, NULL, &err) != KDA_OK)
+    if (kda_symbols_add(path, id, NULL, &err) != KDA_OK)
         cli_note(cli, "note: symbols not kept as a profile: %s", err.text);
+}
+
+/* Fetches the PDB that the image or the table names. */
+static int get(struct cli *cli, struct kda_report_symbols *symbols, char **path,
+               struct kda_error *err)
+{
+    struct kda_kernel_id id = *symbols->id;
+    if (!id.has_pdb && symbols->row && symbols->row->id.has_pdb)
+        id = symbols->row->id;
+    int code = fetch(cli, &id, path, err);
+    symbols->fetched = *path;
+    if (code == CLI_DONE)
+        keep(cli, &id, *path);
+    return code;
+}
+
+/* A triage dump holds no memory to read with symbols: what is known about its kernel is shown. */
+static int run_triage(struct cli *cli, bool wanted)
+{
+    struct kda_kernel_id id = triage_id(kda_image_info(cli->image));
+    struct kda_report_symbols symbols = {.id = &id};
+    struct kda_symbols_options options = {.path = "profile"};
+    struct kda_symbols *found = NULL;
+    struct kda_profile_info row;
+    struct kda_error err = {0};
+    char *path = NULL;
+    if (kda_profile_identify(&id, &row))
+        symbols.row = &row;
+    bool named = symbols.row && row.id.has_pdb;
+    int code = CLI_SYMBOLS;
+    if (wanted && named) {
+        code = get(cli, &symbols, &path, &err);
+        symbols.missing = code == CLI_DONE ? NULL : err.text;
+    } else if (!wanted && kda_symbols_find(&id, &options, &found, NULL) == KDA_OK) {
+        symbols.found = kda_symbols_info(found);
+        code = CLI_DONE;
+    } else {
+        symbols.missing = named ? BY_TABLE : NO_IDENTITY;
+    }
+    if (symbols.missing)
+        cli_error("%s", symbols.missing);
+    code = report(cli, &symbols, code);
+    kda_symbols_free(found);
+    kda_symbols_free_path(path);
+    return code;
 }
 
 int cli_run_symbols(struct cli *cli)
 {
     struct kda_error err = {0};
     struct kda_report_symbols symbols = {0};
-    struct kda_kernel_id id;
+    struct kda_profile_info row;
     const struct verb *verb;
     int code = take_verb(&cli->options, &verb);
     if (code != CLI_DONE)
         return code;
     if (verb && verb->run)
         return verb->run(cli);
-    bool get = verb || cli->options.download;
+    bool wanted = verb || cli->options.download;
     cli->options.download = false; /* asked for here, not on the way */
     code = cli_open_image(cli);
     if (code != CLI_DONE)
         return code;
-    if (cli_is_triage(cli)) {
-        id = triage_id(kda_image_info(cli->image));
-        symbols.id = &id;
-        symbols.missing = NO_IDENTITY;
-        cli_error("%s", NO_IDENTITY);
-        return report(cli, &symbols, CLI_SYMBOLS);
-    }
+    if (cli_is_triage(cli))
+        return run_triage(cli, wanted);
     code = cli_open_kernel(cli, &err);
     if (code != CLI_DONE) {
         cli_error_of(&err);
         return code;
     }
     symbols.id = &kda_kernel_info(cli->kernel)->id;
+    if (kda_profile_identify(symbols.id, &row))
+        symbols.row = &row;
     char *path = NULL;
-    if (get) {
-        code = fetch(cli, &path, &err);
-        symbols.fetched = path;
-        if (code == CLI_DONE)
-            keep(cli, path);
+    if (wanted) {
+        code = get(cli, &symbols, &path, &err);
     } else {
         cli->no_fit = true;
         code = cli_load_symbols(cli, &err);

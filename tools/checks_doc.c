@@ -30,7 +30,12 @@ static const char intro[] =
     "The severity of a check is the highest that its findings have; a finding carries its own. "
     "Evidence is the\nplace that was read, the value there and what was expected. An image is made "
     "while the machine runs:\nwhat changed during that time can look like tampering, so ask what "
-    "else changed at the address.\n";
+    "else changed at the address.\n"
+    "\n"
+    "Findings of several checks that one act left behind, about one object, are joined: the most "
+    "severe stands for\nall, quotes the others and carries their evidence (`corroborated_by`). The "
+    "others stay findings of their\nchecks and name it (`joined_to`); text shows them in it only. "
+    "The causes are a table, `lib/etw/audit_join.c`.\n";
 
 static const char expectations[] =
     "\n"

@@ -29,6 +29,7 @@ extern "C" {
 #define KDA_AUDIT_MAX_FINDINGS 4096u
 #define KDA_AUDIT_MAX_UNCHECKED 4096u
 #define KDA_AUDIT_EVIDENCE 8u /* pieces of evidence a finding can carry */
+#define KDA_AUDIT_RELATED 3u  /* objects a finding can be about besides its own */
 #define KDA_AUDIT_LOST_DEFAULT 1000u
 
 /* info: worth knowing, also true of healthy machines. low and medium: explained by ordinary causes
@@ -79,7 +80,13 @@ struct kda_audit_finding {
     const char *text;   /* one sentence */
     const struct kda_evidence *evidence;
     size_t evidence_count;
-    size_t order; /* in which it was found */
+    size_t order;                        /* in which it was found */
+    uint64_t related[KDA_AUDIT_RELATED]; /* other objects it is about, 0 = none */
+    /* Findings of other checks about one of these objects that have the same cause; they are
+     * findings of their own as well and name this one. A finding stands at one end only. */
+    const struct kda_audit_finding *const *corroborating;
+    size_t corroborating_count;
+    const struct kda_audit_finding *joined_to; /* NULL: stands for itself */
 };
 
 /* Something a check could not decide. */

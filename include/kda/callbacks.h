@@ -64,6 +64,8 @@ struct kda_callback_source {
     bool has_count;
     uint32_t count;    /* the kernel's own, as far as it keeps one */
     uint64_t count_va; /* known, even if the count cannot be read; 0 = unknown, or none is kept */
+    bool by_code;      /* no symbol: found by the code of the functions that register them */
+    struct kda_error why; /* KDA_NO_SYMBOL: why the code did not lead there either; else empty */
 };
 
 struct kda_callbacks {

@@ -162,6 +162,9 @@ struct kda_report_symbols {
     const struct kda_symbols_info *found;
     const char *missing; /* why not, where it was looked for */
     const char *fetched; /* where a download was put */
+    /* The built-in table's row of this kernel, by PE time stamp and size; its PDB is shown where
+     * `id` has none. NULL: not asked, or not known. */
+    const struct kda_profile_info *row;
 };
 void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols);
 

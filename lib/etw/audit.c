@@ -143,6 +143,22 @@ void kda_audit_evidence(struct kda_audit *audit, const char *name, uint64_t va, 
     evidence->expected = expected ? kda_audit_text(audit, "%s", expected) : NULL;
 }
 
+void kda_audit_about(struct kda_audit *audit, uint64_t va)
+{
+    struct kda_audit_finding *finding = audit->open;
+    for (size_t i = 0; finding && va && i < KDA_AUDIT_RELATED; i++)
+        if (finding->related[i] == 0) {
+            finding->related[i] = va;
+            return;
+        }
+}
+
+void kda_audit_about_slot(struct kda_audit *audit, const struct kda_etw_silo *silo, uint32_t slot)
+{
+    if (silo && silo->array && slot < silo->slots)
+        kda_audit_about(audit, silo->array + slot * (uint64_t)8);
+}
+
 void kda_audit_number(struct kda_audit *audit, const char *name, uint64_t va, uint64_t found,
                       const char *expected)
 {
@@ -501,6 +517,10 @@ enum kda_status kda_audit_run(struct kda_kernel *kernel, const struct kda_etw *e
         kda_audit_free(audit);
         return status;
     }
+    if (!kda_audit_join(audit)) {
+        kda_audit_free(audit);
+        return kda_fail(err, KDA_NO_MEMORY, "audit", "out of memory for findings");
+    }
     if (audit->finding_count > 1)
         qsort(audit->findings, audit->finding_count, sizeof(*audit->findings), by_severity);
     *ret = audit;
@@ -535,7 +555,7 @@ const struct kda_audit_finding *const *kda_audit_findings(const struct kda_audit
                                                           size_t *count)
 {
     *count = audit->finding_count;
-    return audit->findings;
+    return (const struct kda_audit_finding *const *)audit->findings;
 }
 
 const struct kda_unchecked *kda_audit_unchecked(const struct kda_audit *audit, size_t *count)

@@ -60,7 +60,7 @@ struct kda_audit {
     size_t result_count;
     struct kda_check_result *now; /* of the check that runs */
 
-    const struct kda_audit_finding **findings;
+    struct kda_audit_finding **findings;
     size_t finding_count, finding_capacity;
     struct kda_audit_finding *open; /* the last one, takes evidence */
     struct kda_evidence *open_evidence;
@@ -101,6 +101,14 @@ void kda_audit_number(struct kda_audit *audit, const char *name, uint64_t va, ui
                       const char *expected);
 void kda_audit_hex(struct kda_audit *audit, const char *name, uint64_t va, uint64_t found,
                    const char *expected);
+/* The last finding is also about the object at `va` (0 = none): findings about one object that have
+ * one cause are joined. */
+void kda_audit_about(struct kda_audit *audit, uint64_t va);
+/* The same with the place of a session in its silo's logger array (silo NULL: none). */
+void kda_audit_about_slot(struct kda_audit *audit, const struct kda_etw_silo *silo, uint32_t slot);
+/* Joins the findings that corroborate each other (audit_join.c), once all checks have run; false
+ * when memory ran out. */
+bool kda_audit_join(struct kda_audit *audit);
 /* `subject` NULL: the check as a whole. */
 void kda_audit_open(struct kda_audit *audit, const struct kda_subject *subject, const char *fmt,
                     ...) KDA_PRINTF(3, 4);

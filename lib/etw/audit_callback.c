@@ -54,7 +54,8 @@ static bool open_kinds(struct kda_audit *audit, unsigned kinds)
         struct kda_subject subject =
             kda_subject_of("callback", kda_callback_kind_name(kind), source->va, NULL);
         if (source->status == KDA_NO_SYMBOL)
-            kda_audit_open(audit, &subject, "%s is not known for this build", symbol_of(kind));
+            kda_audit_open(audit, &subject, "%s is not known for this build%s%s", symbol_of(kind),
+                           source->why.text[0] ? ": " : "", source->why.text);
         else
             kda_audit_open(audit, &subject, "%s cannot be read to its end", symbol_of(kind));
         readable += source->status == KDA_OK;
@@ -236,7 +237,85 @@ static bool lacks(struct kda_audit *audit, const struct kda_module *module, unsi
     return !open;
 }
 
-static void audit_driver(struct kda_audit *audit, const struct kda_module *module)
+/* Callbacks of this kind that the kernel counts and does not hold. The kernel counts no object
+ * callbacks; functions that register several kinds are theirs only. */
+static size_t surplus(const struct kda_audit *audit, unsigned kinds)
+{
+    for (unsigned kind = 0; kind < KDA_CALLBACK_OBJECT_PROCESS; kind++) {
+        const struct kda_callback_source *source = &audit->callbacks->sources[kind];
+        if (kinds == 1u << kind && source->complete && source->has_count &&
+            source->count > source->found)
+            return source->count - source->found;
+    }
+    return 0;
+}
+
+static uint64_t array_of(const struct kda_audit *audit, unsigned kinds)
+{
+    for (unsigned kind = 0; kind < KDA_CALLBACK_KINDS; kind++)
+        if (kinds == 1u << kind)
+            return audit->callbacks->sources[kind].va;
+    return 0;
+}
+
+/* A driver that lives on callbacks: known by name, or called by the kernel for something else. */
+static bool is_sensor(const struct kda_audit *audit, const struct kda_module *module)
+{
+    for (size_t i = 0; i < audit->callbacks->count; i++) {
+        const struct kda_callback *row = &audit->callbacks->rows[i];
+        if (row->readable && (row->module == module || row->post_module == module))
+            return true;
+    }
+    return kda_audit_is_security_driver(module->name);
+}
+
+/* A driver that imports what registers callbacks and surely has none of them. */
+struct asker {
+    const struct kda_module *module;
+    unsigned kinds;
+    bool sensor;
+};
+
+struct askers {
+    struct asker *items;
+    size_t count, capacity;
+    bool open; /* of some driver it is not known what it asks for */
+};
+
+/* How many others ask for the same, and how many of them live on callbacks. */
+static size_t rivals(const struct askers *askers, const struct asker *asker, bool sensors)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < askers->count; i++)
+        count += askers->items[i].kinds == asker->kinds && (!sensors || askers->items[i].sensor);
+    return count;
+}
+
+/* Where no more drivers ask than callbacks are missing, each of them has lost one. Where more ask,
+ * or may do, a driver that lives on callbacks is a likely one. */
+static void tell(struct kda_audit *audit, const struct askers *askers, const struct asker *asker)
+{
+    const struct kda_module *module = asker->module;
+    struct kda_subject subject = kda_subject_of("driver", module->name, module->base, NULL);
+    size_t missing = surplus(audit, asker->kinds), all = rivals(askers, asker, false);
+    bool sure = missing > 0 && all <= missing && !askers->open;
+    bool likely = missing > 0 && (asker->sensor || rivals(askers, asker, true) == 0);
+    enum kda_severity severity = kda_audit_is_security_driver(module->name) || sure
+                                     ? KDA_SEVERITY_HIGH
+                                 : likely && asker->sensor ? KDA_SEVERITY_MEDIUM
+                                                           : KDA_SEVERITY_INFO;
+    const char *kind = kind_text(asker->kinds);
+    const char *told = sure     ? ", and the kernel counts one that it does not hold"
+                       : likely ? ", and the kernel counts more than it holds"
+                                : "";
+    kda_audit_finding(audit, severity, &subject,
+                      "the driver imports what registers a %s callback and has none%s", kind, told);
+    kda_audit_hex(audit, "driver", module->va, module->base, NULL);
+    if (sure || likely)
+        kda_audit_about(audit, array_of(audit, asker->kinds));
+}
+
+static void ask(struct kda_audit *audit, const struct kda_module *module, struct askers *askers)
 {
     struct kda_subject subject = kda_subject_of("driver", module->name, module->base, NULL);
     struct wanted wanted = {.left = &audit->imports_left};
@@ -244,24 +323,30 @@ static void audit_driver(struct kda_audit *audit, const struct kda_module *modul
     kda_audit_examined(audit);
     enum kda_status status = kda_module_imports(audit->kernel, module, on_import, &wanted, &why);
     for (size_t i = 0; i < wanted.count; i++) {
-        const char *kind = kind_text(wanted.kinds[i]);
-        if (!lacks(audit, module, wanted.kinds[i], &subject, kind))
+        void *items = askers->items;
+        if (!lacks(audit, module, wanted.kinds[i], &subject, kind_text(wanted.kinds[i])))
             continue;
-        kda_audit_finding(
-            audit,
-            kda_audit_is_security_driver(module->name) ? KDA_SEVERITY_HIGH : KDA_SEVERITY_INFO,
-            &subject, "the driver imports what registers a %s callback and has none", kind);
-        kda_audit_hex(audit, "driver", module->va, module->base, NULL);
+        if (!kda_grow(&items, &askers->capacity, askers->count + 1, sizeof(*askers->items),
+                      SIZE_MAX)) {
+            audit->no_memory = true;
+            return;
+        }
+        askers->items = items;
+        askers->items[askers->count++] =
+            (struct asker){module, wanted.kinds[i], is_sensor(audit, module)};
     }
     if (status == KDA_OK && audit->imports_left == 0)
         status = kda_fail(&why, KDA_LIMIT, "audit", "the drivers import more than %u names",
                           KDA_AUDIT_MAX_IMPORTS);
-    if (status != KDA_OK)
-        kda_audit_open(audit, &subject, "its import table: %s", why.text);
+    if (status == KDA_OK)
+        return;
+    askers->open = true;
+    kda_audit_open(audit, &subject, "its import table: %s", why.text);
 }
 
 static void check_missing(struct kda_audit *audit)
 {
+    struct askers askers = {.open = !kda_audit_modules_whole(audit)};
     size_t count;
     if (open_kinds(audit, ALL_KINDS))
         return;
@@ -269,9 +354,12 @@ static void check_missing(struct kda_audit *audit)
     if (!modules)
         return;
     uint64_t kernel = kda_kernel_info(audit->kernel)->base;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && !audit->no_memory; i++)
         if (modules[i].base != kernel)
-            audit_driver(audit, &modules[i]);
+            ask(audit, &modules[i], &askers);
+    for (size_t i = 0; i < askers.count; i++)
+        tell(audit, &askers, &askers.items[i]);
+    kda_free(askers.items);
 }
 
 /* ---- security drivers without any ---- */
@@ -360,7 +448,8 @@ const struct kda_check kda_checks_callback[] = {
      "T1562.001", check_count},
     {"callback.missing", KDA_SEVERITY_HIGH,
      "a driver imports what registers a callback and has none",
-     "Removing a security driver's callback leaves its driver loaded and blind.",
+     "Removing a security driver's callback leaves its driver loaded and blind; where the kernel "
+     "counts more callbacks than it holds, one was removed.",
      "import tables of drivers, notify arrays, callback lists",
      "drivers that register on demand, or import through a shared library",
      "T1562.001", check_missing},

@@ -59,6 +59,7 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_consumer *con
                           "a handle to a consumer of session %u, which does not exist",
                           consumer->session_id);
         evidence(audit, consumer);
+        kda_audit_about_slot(audit, consumer->silo, consumer->session_id);
         return;
     }
     uint64_t head =
@@ -73,6 +74,7 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_consumer *con
                       "the process holds the consumer, and it is not on the list of its session");
     evidence(audit, consumer);
     kda_audit_evidence(audit, "Consumers", head, "a list without it", "a list that holds it");
+    kda_audit_about(audit, consumer->session->va);
 }
 
 static void check_unlinked(struct kda_audit *audit)
@@ -100,6 +102,7 @@ static void no_handle(struct kda_audit *audit, const struct kda_etw_consumer *co
     kda_audit_finding(audit, KDA_SEVERITY_MEDIUM, subject,
                       "the consumer is on its session's list, and no process has a handle to it");
     evidence(audit, consumer);
+    kda_audit_about(audit, consumer->process_va);
 }
 
 static void check_no_handle(struct kda_audit *audit)
@@ -136,6 +139,7 @@ static void no_process(struct kda_audit *audit, const struct kda_etw_consumer *c
                 audit, KDA_SEVERITY_CRITICAL, subject,
                 "the consumer belongs to a process that was taken off the active list");
             evidence(audit, consumer);
+            kda_audit_about(audit, process->va);
         } else {
             kda_audit_open(audit, subject, "the active process list cannot be read to its end");
         }
@@ -181,6 +185,8 @@ static void disconnected(struct kda_audit *audit, const struct kda_etw_consumer 
                   kda_audit_member(audit, consumer->va, KDA_F_ETW_REALTIME_CONSUMER_Flags),
                   consumer->flags, "bit 2 clear");
     evidence(audit, consumer);
+    if (consumer->session)
+        kda_audit_about(audit, consumer->session->va);
 }
 
 static void check_disconnected(struct kda_audit *audit)

@@ -140,6 +140,7 @@ static void dead_session(struct kda_audit *audit, const struct kda_etw_provider 
         kda_audit_number(audit, "LoggerId",
                          slot_va(audit, provider, i, KDA_F_TRACE_ENABLE_INFO_LoggerId),
                          slot->logger_id, "a session that exists");
+        kda_audit_about_slot(audit, provider->silo, slot->logger_id);
     }
 }
 

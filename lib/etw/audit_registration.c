@@ -66,6 +66,7 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_provider *pro
     kda_audit_hex(audit, "RegListHead", head, head, "a list that holds it");
     if (reg->has_handle)
         kda_audit_hex(audit, "handle", reg->handle_va, reg->handle, NULL);
+    kda_audit_about(audit, provider->va);
 }
 
 static void check_unlinked(struct kda_audit *audit)
@@ -133,6 +134,7 @@ static void compare_mask(struct kda_audit *audit, const struct kda_etw_provider 
     kda_audit_hex(audit, "EnableInfo",
                   kda_audit_member(audit, slots_of->va, KDA_F_ETW_GUID_ENTRY_EnableInfo), slots,
                   NULL);
+    kda_audit_about(audit, slots_of->va);
 }
 
 static void mask(struct kda_audit *audit, const struct kda_etw_provider *provider,

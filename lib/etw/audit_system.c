@@ -173,6 +173,7 @@ static void active_logger(struct kda_audit *audit, const struct kda_etw_silo *si
         kda_audit_finding(audit, KDA_SEVERITY_HIGH, &subject,
                           "system logger %u is active and names session %u, which does not exist",
                           index, settings->loggers[index]);
+        kda_audit_about_slot(audit, silo, settings->loggers[index]);
     } else if (!KDA_ETW_HAS(session, S, MODE)) {
         kda_audit_open(audit, &subject, "the mode of its session (slot %u) cannot be read",
                        session->id);
@@ -304,6 +305,7 @@ static void security_sessions(struct kda_audit *audit, const struct kda_etw_silo
                           id);
         kda_audit_number(audit, "EtwpSecurityLoggers", va + i * 2u, id, "a session that exists");
         kda_audit_hex(audit, "EtwpSecurityProviderEnableMask", mask_va, mask, NULL);
+        kda_audit_about_slot(audit, silo, id);
     }
 }
 

@@ -8,21 +8,7 @@
  */
 #include <string.h>
 
-#include "internal.h"
-#include "kda/callbacks.h"
-
-/* EX_CALLBACK_ROUTINE_BLOCK: rundown protection, function, context. */
-#define ROUTINE_FUNCTION 8u
-#define ROUTINE_CONTEXT 16u
-#define ROUTINE_SIZE 24u
-#define FAST_REF_BITS 15u
-
-/* Registry callback: LIST_ENTRY, two counters, cookie, context, function, altitude. */
-#define REGISTRY_COOKIE 0x18u
-#define REGISTRY_CONTEXT 0x20u
-#define REGISTRY_FUNCTION 0x28u
-#define REGISTRY_ALTITUDE 0x30u
-#define REGISTRY_SIZE 0x40u
+#include "callback_int.h"
 
 /* Object callback: LIST_ENTRY, operations, enabled, its registration, the object type, the two
  * functions. The registration begins with version and count; context and altitude follow. */
@@ -132,14 +118,14 @@ static void read_altitude(struct reading *reading, struct kda_callback *row, uin
 static void read_slot(struct reading *reading, uint32_t slot, uint64_t slot_va, uint64_t reference)
 {
     struct kda_kernel *kernel = reading->kernel;
-    uint64_t va = reference & ~(uint64_t)FAST_REF_BITS;
+    uint64_t va = reference & ~KDA_FAST_REF_BITS;
     struct kda_callback *row = add_row(reading, va, slot_va);
     if (!row)
         return;
     row->has_slot = true;
     row->slot = slot;
     struct kda_error why;
-    uint8_t bytes[ROUTINE_SIZE];
+    uint8_t bytes[KDA_ROUTINE_SIZE];
     if (!kda_is_kernel_va(kernel, va)) {
         (void)!kda_fail_at(&why, KDA_BAD_DATA, "kernel", slot_va,
                            "slot %u holds 0x%016llx, which is no kernel address", slot,
@@ -152,8 +138,8 @@ static void read_slot(struct reading *reading, uint32_t slot, uint64_t slot_va, 
         missing(reading, va, status, &why);
         return;
     }
-    row->function = kda_le64(bytes + ROUTINE_FUNCTION);
-    row->context = kda_le64(bytes + ROUTINE_CONTEXT);
+    row->function = kda_le64(bytes + KDA_ROUTINE_FUNCTION);
+    row->context = kda_le64(bytes + KDA_ROUTINE_CONTEXT);
     name_modules(reading, row);
 }
 
@@ -181,6 +167,19 @@ static void read_counts(struct reading *reading, const struct array_kind *kind,
     source->count = sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
 }
 
+/* By its symbol, else by the code that registers such callbacks. */
+static bool locate(struct reading *reading, enum kda_callback_kind kind, enum kda_symbol_id symbol)
+{
+    struct kda_callback_source *source = &reading->out->sources[kind];
+    source->va = kda_symbol_va(reading->kernel, symbol);
+    if (source->va)
+        return true;
+    source->status = KDA_NO_SYMBOL;
+    source->by_code =
+        kda_callback_by_code(reading->kernel, kind, &source->va, &source->why) == KDA_OK;
+    return source->by_code;
+}
+
 static void read_array(struct reading *reading, const struct array_kind *kind)
 {
     struct kda_callback_source *source = &reading->out->sources[kind->kind];
@@ -188,9 +187,7 @@ static void read_array(struct reading *reading, const struct array_kind *kind)
     uint8_t slots[KDA_CALLBACK_SLOTS * 8];
     reading->kind = kind->kind;
     reading->damaged = false;
-    source->va = kda_symbol_va(reading->kernel, kind->array);
-    source->status = KDA_NO_SYMBOL;
-    if (source->va == 0)
+    if (!locate(reading, kind->kind, kind->array))
         return;
     source->status = kda_read(reading->kernel, source->va, slots, sizeof(slots), &why);
     if (source->status != KDA_OK) {
@@ -230,11 +227,11 @@ static enum kda_step on_registry(void *context, uint64_t link_va, enum kda_link 
 {
     struct reading *reading = context;
     struct kda_error why;
-    uint8_t bytes[REGISTRY_SIZE];
+    uint8_t bytes[KDA_REGISTRY_SIZE];
     enum kda_status status = read_record(reading, link_va, how, bytes, sizeof(bytes));
-    uint64_t function = status == KDA_OK ? kda_le64(bytes + REGISTRY_FUNCTION) : 0;
+    uint64_t function = status == KDA_OK ? kda_le64(bytes + KDA_REGISTRY_FUNCTION) : 0;
     if (status == KDA_OK && !kda_is_kernel_va(reading->kernel, function)) {
-        (void)!kda_fail_at(&why, KDA_BAD_DATA, "kernel", link_va + REGISTRY_FUNCTION,
+        (void)!kda_fail_at(&why, KDA_BAD_DATA, "kernel", link_va + KDA_REGISTRY_FUNCTION,
                            "no registry callback: its function would be 0x%016llx",
                            (unsigned long long)function);
         missing(reading, link_va, KDA_BAD_DATA, &why);
@@ -243,11 +240,11 @@ static enum kda_step on_registry(void *context, uint64_t link_va, enum kda_link 
     struct kda_callback *row = add_row(reading, link_va, link_va);
     if (!row || status != KDA_OK)
         return row ? on(reading) : KDA_STEP_STOP;
-    row->cookie = kda_le64(bytes + REGISTRY_COOKIE);
-    row->context = kda_le64(bytes + REGISTRY_CONTEXT);
+    row->cookie = kda_le64(bytes + KDA_REGISTRY_COOKIE);
+    row->context = kda_le64(bytes + KDA_REGISTRY_CONTEXT);
     row->function = function;
     name_modules(reading, row);
-    read_altitude(reading, row, link_va + REGISTRY_ALTITUDE);
+    read_altitude(reading, row, link_va + KDA_REGISTRY_ALTITUDE);
     return on(reading);
 }
 
@@ -300,12 +297,10 @@ static void read_list(struct reading *reading, enum kda_callback_kind kind, uint
 
 static void read_registry(struct reading *reading)
 {
-    uint64_t head = kda_symbol_va(reading->kernel, KDA_SYM_CallbackListHead);
-    reading->out->sources[KDA_CALLBACK_REGISTRY].status = KDA_NO_SYMBOL;
-    if (head == 0)
-        return;
-    read_list(reading, KDA_CALLBACK_REGISTRY, head, "registry_callbacks", on_registry);
     struct kda_callback_source *source = &reading->out->sources[KDA_CALLBACK_REGISTRY];
+    if (!locate(reading, KDA_CALLBACK_REGISTRY, KDA_SYM_CallbackListHead))
+        return;
+    read_list(reading, KDA_CALLBACK_REGISTRY, source->va, "registry_callbacks", on_registry);
     uint64_t count_va = kda_symbol_va(reading->kernel, KDA_SYM_CmpCallBackCount);
     struct kda_error why;
     uint8_t bytes[4];

@@ -192,6 +192,8 @@ static const struct kda_column symbols_columns[] = {
     {"fields_total", "of", S, NULL, NULL},
     {"fetched", "Stored at", O, NULL, NULL},
     {"missing", "Missing", O, NULL, NULL},
+    {"build_known", "In the table", O, NULL, NULL},
+    {"pdb_source", "PDB known by", O, NULL, NULL},
 };
 
 static const struct kda_column format_columns[] = {

@@ -54,6 +54,9 @@ static const struct kda_column audit_columns[] = {
      "{name} = {found}[ at {va}][ (expected: {expected})]"},
     {"attack", "ATT&CK", V, NULL, NULL},
     {"false_positives", "Also caused by", V, NULL, NULL},
+    {"corroborated_by", "Corroborated by", O, "{check}:{name}:{va}",
+     "{check}[ of {name}][ at {va}]"},
+    {"joined_to", "", C, "{check}:{name}:{va}", NULL},
 };
 
 static const struct kda_column change_columns[] = {

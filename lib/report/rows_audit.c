@@ -69,6 +69,32 @@ void kda_report_check_result(struct kda_report *report, const struct kda_check_r
     kda_report_emit(report);
 }
 
+/* Findings that say the same, and the one that this one is told with. */
+static void put_joined(struct kda_row *row, const struct kda_audit_finding *finding)
+{
+    if (finding->corroborating_count > 0) {
+        kda_put_array(row, "corroborated_by");
+        for (size_t i = 0; i < finding->corroborating_count; i++) {
+            const struct kda_audit_finding *other = finding->corroborating[i];
+            kda_put_object(row, NULL);
+            kda_put_text(row, "check", other->check->id);
+            kda_put_text(row, "severity", kda_severity_name(other->severity));
+            kda_put_text(row, "name", other->name);
+            kda_put_address(row, "va", other->va);
+            kda_put_text(row, "text", other->text);
+            kda_put_end(row);
+        }
+        kda_put_end(row);
+    }
+    if (finding->joined_to) {
+        kda_put_object(row, "joined_to");
+        kda_put_text(row, "check", finding->joined_to->check->id);
+        kda_put_text(row, "name", finding->joined_to->name);
+        kda_put_address(row, "va", finding->joined_to->va);
+        kda_put_end(row);
+    }
+}
+
 void kda_report_audit_finding(struct kda_report *report, const struct kda_audit_finding *finding)
 {
     struct kda_row *row = kda_report_row(report, KDA_ROW_AUDIT);
@@ -92,6 +118,7 @@ void kda_report_audit_finding(struct kda_report *report, const struct kda_audit_
     kda_put_end(row);
     kda_put_text(row, "attack", finding->check->attack);
     kda_put_text(row, "false_positives", finding->check->false_positives);
+    put_joined(row, finding);
     kda_report_emit(report);
 }
 

@@ -114,6 +114,13 @@ static bool triage_id(const struct kda_image_info *image, struct kda_kernel_id *
     return false;
 }
 
+static const char *known_text(const struct kda_profile_info *known)
+{
+    return known->has_layout && known->has_rvas ? "layout and globals known"
+           : known->has_layout                  ? "layout known, globals not"
+                                                : "some globals known, layout not";
+}
+
 /* Without symbols: does the built-in table know the build, and what does it lack? */
 static bool put_known_build(struct kda_row *row, const struct kda_report_facts *facts)
 {
@@ -126,10 +133,7 @@ static bool put_known_build(struct kda_row *row, const struct kda_report_facts *
     if (!kda_profile_identify(&id, &known))
         return false;
     kda_put_text(row, "version", known.version);
-    kda_put_text(row, "build_known",
-                 known.has_layout && known.has_rvas ? "layout and globals known"
-                 : known.has_layout                 ? "layout known, globals not"
-                                                    : "some globals known, layout not");
+    kda_put_text(row, "build_known", known_text(&known));
     return true;
 }
 
@@ -321,12 +325,15 @@ static const char *isf_name(const struct kda_kernel_id *id, char out[ISF_NAME_TE
 void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols)
 {
     char store[KDA_PDB_NAME_MAX * 2 + 64] = "", isf[ISF_NAME_TEXT];
+    const struct kda_profile_info *known = symbols->row;
+    bool by_table = known && known->id.has_pdb && !symbols->id->has_pdb;
+    struct kda_kernel_id id = by_table ? known->id : *symbols->id;
     struct kda_row *row = kda_report_row(report, KDA_ROW_SYMBOLS);
-    put_kernel_id(row, symbols->id);
-    if (symbols->id->has_pdb) {
-        kda_symbols_store_path(symbols->id, store, sizeof(store));
+    put_kernel_id(row, &id);
+    if (id.has_pdb) {
+        kda_symbols_store_path(&id, store, sizeof(store));
         kda_put_text(row, "store_path", store);
-        kda_put_text(row, "isf_name", isf_name(symbols->id, isf));
+        kda_put_text(row, "isf_name", isf_name(&id, isf));
     }
     kda_put_bool(row, "found", symbols->found != NULL);
     if (symbols->found) {
@@ -334,9 +341,15 @@ void kda_report_symbols(struct kda_report *report, const struct kda_report_symbo
         kda_put_text(row, "origin", symbols->found->origin);
         kda_put_text(row, "version", symbols->found->version);
         put_symbol_counts(row, symbols->found);
+    } else if (known) {
+        kda_put_text(row, "version", known->version);
     }
     kda_put_text(row, "fetched", symbols->fetched);
     kda_put_text(row, "missing", symbols->missing);
+    if (known && !symbols->found)
+        kda_put_text(row, "build_known", known_text(known));
+    if (by_table)
+        kda_put_text(row, "pdb_source", "table");
     kda_report_emit(report);
 }
 

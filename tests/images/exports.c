@@ -6,6 +6,7 @@
 /* Export directories, and a few bytes of code behind each exported function of nt. */
 
 #define FUNCTION_ROOM 32u
+#define LONG_ROOM 96u /* of a function that is there for its code only */
 
 static int by_name(const void *a, const void *b)
 {
@@ -28,34 +29,105 @@ size_t code_bytes(struct forge *f, const char *hex, uint8_t *bytes, size_t cap)
     return size;
 }
 
+static uint32_t rva_of(struct forge *f, const char *name, size_t size)
+{
+    for (size_t i = 0; i < KDA_SYM_COUNT; i++)
+        if (strlen(kda_symbol_name((enum kda_symbol_id)i)) == size &&
+            memcmp(kda_symbol_name((enum kda_symbol_id)i), name, size) == 0)
+            return f->layout.rva[i];
+    for (size_t i = 0; i < f->export_count; i++)
+        if (strlen(f->exports[i].name) == size && memcmp(f->exports[i].name, name, size) == 0)
+            return f->exports[i].rva;
+    return KDA_NONE;
+}
+
+/* Bytes in hex; {NAME} is the distance from the four bytes it takes to a global or function. */
+static void scenario_code(struct forge *f, const char *hex, uint32_t rva, uint8_t *code, size_t cap)
+{
+    size_t size = 0;
+    while (*hex && size + 4 <= cap) {
+        const char *end = *hex == '{' ? strchr(hex, '}') : NULL;
+        char digits[3] = {hex[0], hex[1], 0};
+        if (!end) {
+            size += code_bytes(f, digits, code + size, 1);
+            hex += hex[1] ? 2 : 1;
+            continue;
+        }
+        uint32_t to = rva_of(f, hex + 1, (size_t)(end - hex - 1));
+        if (to == KDA_NONE)
+            forge_fail(f, KDA_USAGE, "nt has no global or function \"%.*s\"", (int)(end - hex - 1),
+                       hex + 1);
+        kda_put_le32(code + size, to - (rva + (uint32_t)size + 4));
+        size += 4;
+        hex = end + 1;
+    }
+    if (*hex || size == 0)
+        forge_fail(f, KDA_USAGE, "code is 1 to %zu bytes in hex", cap - 3);
+}
+
 /* The start of an ordinary function, or what the scenario wants there. */
-static void write_code(struct forge *f, const char *name, uint32_t rva)
+static void write_code(struct forge *f, const struct export *function, size_t room)
 {
     /* mov [rsp+8], rbx; push rdi; sub rsp, 48; mov rbx, rcx; xor edi, edi; nop */
     static const uint8_t plain[16] = {0x48, 0x89, 0x5c, 0x24, 0x08, 0x57, 0x48, 0x83,
                                       0xec, 0x30, 0x48, 0x8b, 0xd9, 0x33, 0xff, 0x90};
-    uint8_t code[FUNCTION_ROOM];
+    uint8_t code[LONG_ROOM + 3];
     memcpy(code, plain, sizeof(plain));
     memset(code + sizeof(plain), 0xcc, sizeof(code) - sizeof(plain));
     for (size_t i = 0; i < f->code_count; i++) {
-        if (strcmp(f->codes[i].name, name) != 0)
+        if (strcmp(f->codes[i].name, function->name) != 0)
             continue;
         f->line = f->codes[i].line;
-        (void)code_bytes(f, f->codes[i].hex, code, sizeof(code));
+        scenario_code(f, f->codes[i].hex, function->rva, code, room + 3);
         f->line = 0;
     }
-    put_bytes(f, f->truth.base + rva, code, sizeof(code));
+    put_bytes(f, f->truth.base + function->rva, code, room);
 }
 
-static uint32_t place_code(struct forge *f, const char *name)
+static uint32_t place_code(struct forge *f, const char *name, uint32_t room)
 {
     if (!forge_planned_text(f, "code", name))
-        return nt_reserve(f, FUNCTION_ROOM);
+        return nt_reserve(f, room);
     /* A page of its own, so that a hole takes nothing else along. */
     uint32_t rva = (nt_reserve(f, 2 * PAGE) + PAGE - 1) & ~(PAGE - 1);
     f->nt_next = rva + PAGE;
     return rva;
 }
+
+static bool has_code(const struct forge *f, const char *name)
+{
+    for (size_t i = 0; i < f->code_count; i++)
+        if (strcmp(f->codes[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Functions; those without a room of their own are exported only if the scenario gives their
+ * code. */
+static const struct {
+    const char *name;
+    bool code_only;
+} functions[] = {
+    {"EtwRegister", false},
+    {"EtwUnregister", false},
+    {"EtwWrite", false},
+    {"EtwWriteEx", false},
+    {"EtwWriteString", false},
+    {"EtwWriteTransfer", false},
+    {"IoCreateDevice", false},
+    {"KeBugCheckEx", false},
+    {"MmGetSystemRoutineAddress", false},
+    {"NtTraceEvent", false},
+    {"ObRegisterCallbacks", false},
+    {"PsLookupProcessByProcessId", false},
+    {"CmRegisterCallbackEx", true},
+    {"CmUnRegisterCallback", true},
+    {"PsRemoveCreateThreadNotifyRoutine", true},
+    {"PsRemoveLoadImageNotifyRoutine", true},
+    {"PsSetCreateProcessNotifyRoutine", true},
+    {"PsSetCreateThreadNotifyRoutine", true},
+    {"PsSetLoadImageNotifyRoutine", true},
+};
 
 static void collect(struct forge *f)
 {
@@ -64,20 +136,23 @@ static void collect(struct forge *f)
         S(NtBuildNumber),      S(PsInitialSystemProcess),
         S(PsLoadedModuleList), S(PsProcessType),
         S(PsThreadType),       S(PsGetServerSiloServiceSessionId)};
-    static const char *const code[] = {
-        "EtwRegister",    "EtwUnregister",       "EtwWrite",
-        "EtwWriteEx",     "EtwWriteString",      "EtwWriteTransfer",
-        "IoCreateDevice", "KeBugCheckEx",        "MmGetSystemRoutineAddress",
-        "NtTraceEvent",   "ObRegisterCallbacks", "PsLookupProcessByProcessId"};
+    uint32_t room[FORGE_MAX_EXPORTS] = {0};
     for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++)
         if (f->layout.rva[data[i]] != KDA_NONE)
             f->exports[f->export_count++] =
                 (struct export){kda_symbol_name(data[i]), f->layout.rva[data[i]]};
-    for (size_t i = 0; i < sizeof(code) / sizeof(code[0]); i++) {
-        uint32_t rva = place_code(f, code[i]);
-        write_code(f, code[i], rva);
-        f->exports[f->export_count++] = (struct export){code[i], rva};
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        const char *name = functions[i].name;
+        if (functions[i].code_only && !has_code(f, name))
+            continue;
+        room[f->export_count] = functions[i].code_only ? LONG_ROOM : FUNCTION_ROOM;
+        f->exports[f->export_count] =
+            (struct export){name, place_code(f, name, room[f->export_count])};
+        f->export_count++;
     }
+    for (size_t i = 0; i < f->export_count; i++)
+        if (room[i])
+            write_code(f, &f->exports[i], room[i]);
     for (size_t i = 0; i < f->code_count; i++) {
         bool known = false;
         for (size_t k = 0; k < f->export_count; k++)

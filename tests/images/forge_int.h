@@ -82,7 +82,7 @@ struct user_plan {
 };
 
 #define IMPORTS_RVA 0x2000u /* of a driver that has any */
-#define FORGE_MAX_CODES 8u
+#define FORGE_MAX_CODES 16u
 #define FORGE_MAX_EXPORTS 32u
 
 /* A function of nt with code of the scenario's choice. */

@@ -199,6 +199,53 @@ class AuditOutput(unittest.TestCase):
         os.remove(target)
 
 
+class RemovedCallback(unittest.TestCase):
+    """One process callback of a driver was removed, and 5 % of the pages are missing."""
+
+    def setUp(self):
+        self.image = unpack("evidence/removed-callback-14393.dmp.xz")
+        with open(unpack("evidence/removed-callback-14393.truth.json.xz"), encoding="utf-8") as f:
+            truth = json.load(f)
+        self.driver = next(x["driver"] for x in truth["tampers"] if x["name"] == "callback_removed")
+        self.base = next(x["base"] for x in truth["modules"] if x["name"] == self.driver)
+        self.array = next(x["slot_va"] - 8 * x["slot"] for x in truth["callbacks"]
+                          if x["kind"] == "process")
+
+    def test_one_finding_names_the_driver(self):
+        result = kda("audit", self.image, "-f", "jsonl")
+        self.assertEqual(result.returncode, 4)
+        found = [x for x in rows(result, "audit") if x["check"].startswith("callback.")]
+        alone = [x for x in found if "joined_to" not in x]
+        self.assertEqual([(x["check"], x["severity"], x["name"], hexint(x["va"])) for x in alone],
+                         [("callback.missing", "high", self.driver, self.base)])
+        self.assertEqual([(x["check"], hexint(x["va"])) for x in alone[0]["corroborated_by"]],
+                         [("callback.count", self.array)])
+        self.assertIn("counts 6 process callbacks and holds 5", alone[0]["text"])
+        self.assertEqual([x["joined_to"]["name"] for x in found if "joined_to" in x], [self.driver])
+        outcomes = {x["check"]: x["outcome"] for x in rows(result, "check")}
+        self.assertEqual({outcomes[x] for x in ("callback.missing", "callback.count")},
+                         {"findings"})
+
+    def test_people_read_it_once(self):
+        text = kda("audit", self.image).stdout
+        told = [line for line in text.splitlines() if "holds 5" in line]
+        self.assertEqual(len(told), 1)
+        self.assertIn(self.driver, told[0])
+        self.assertIn("callback.count of process at", told[0])
+
+    def test_without_symbols_it_is_not_checked(self):
+        result = kda("audit", self.image, "-f", "jsonl", "--symbols", "none")
+        self.assertEqual([x for x in rows(result, "audit") if x["check"].startswith("callback.")],
+                         [])
+        outcomes = {x["check"]: x["outcome"] for x in rows(result, "check")}
+        self.assertEqual({outcomes[x] for x in ("callback.missing", "callback.count")},
+                         {"not_checked"})
+        reasons = [x["reason"] for x in rows(result, "unchecked")
+                   if x["check"] == "callback.missing" and x.get("name") == "process"]
+        self.assertEqual(len(reasons), 1)
+        self.assertIn("the code of PsSetCreateProcessNotifyRoutine names no place", reasons[0])
+
+
 class Document(unittest.TestCase):
     def test_checks_page_is_current(self):
         made = subprocess.run([os.path.join(BIN, "kda-checks-doc")], stdout=subprocess.PIPE,
@@ -241,6 +288,34 @@ class Healthy(unittest.TestCase):
                       {x["reason"] for x in rows(result, "unchecked")})
         known = kda("audit", image, "--baseline", self.image)
         self.assertIn("registry callbacks are not compared: the image says nothing", known.stderr)
+
+    def test_callbacks_by_code(self):
+        """The same build whose code names the arrays: found there, only counts stay unknown."""
+        code = sum((["--add", "code " + line] for line in (
+            "PsSetCreateProcessNotifyRoutine 4883ec288ac233d284c00f95c2e8{IoCreateDevice}4883c428c3",
+            "IoCreateDevice 41574883ec20448bfa4c8d2d{PspCreateProcessNotifyRoutine}bf40000000c3",
+            "PsSetCreateThreadNotifyRoutine 4883ec28488d0d{PspCreateThreadNotifyRoutine}c3",
+            "PsSetLoadImageNotifyRoutine 4883ec28488d0d{PspLoadImageNotifyRoutine}c3",
+            "CmUnRegisterCallback 4883ec28488d0d{CallbackListHead}c3")), [])
+        new = ["--add", "build 10.0.26100.x", "--add", "rvas invented"]
+        truth = work("audit-code.json")
+        image = forge("audit", "audit-code.raw", "--truth", truth, *new, *code)
+        with open(truth, encoding="utf-8") as f:
+            expected = json.load(f)["callbacks"]
+        shown = kda("callbacks", image, "-f", "jsonl")
+        self.assertEqual(sorted(hexint(x["function"]) for x in rows(shown, "callback")),
+                         sorted(hexint(x["function"]) for x in expected))
+        self.assertIn("found by the code", shown.stderr)
+        outcomes = {x["check"]: x["outcome"]
+                    for x in rows(kda("audit", image, "-f", "jsonl"), "check")}
+        self.assertEqual([x for x in outcomes if outcomes[x] != "passed"], ["callback.count"])
+        image = forge("audit", "audit-code.raw", *new, *code, "--add",
+                      "driver SysmonDrv.sys size=0x20000 imports=PsSetCreateProcessNotifyRoutine",
+                      "--add", "callback process driver=SysmonDrv.sys emptied")
+        found = [x for x in rows(kda("audit", image, "-f", "jsonl"), "audit")
+                 if x["check"].startswith("callback.") and "joined_to" not in x]
+        self.assertEqual([(x["severity"], x["name"], [y["check"] for y in x["corroborated_by"]])
+                          for x in found], [("high", "SysmonDrv.sys", ["callback.missing"])])
 
     def test_callbacks_equal_the_truth(self):
         with open(self.truth, encoding="utf-8") as f:
