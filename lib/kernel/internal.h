@@ -5,6 +5,7 @@
 #define KDA_KERNEL_INTERNAL_H
 
 #include "kda/kernel.h"
+#include "kda/pool.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -57,6 +58,14 @@ struct kda_kdbg {
     bool no_memory; /* in the last attempt */
 };
 
+/* Blocks that were carved out of physical memory. */
+struct kda_pool {
+    struct kda_pool_block *blocks;
+    size_t count, capacity;
+    bool full;
+    const char *lacks[KDA_POOL_KINDS];
+};
+
 struct kda_kernel {
     struct kda_image *image;
     struct kda_kernel_info info;
@@ -80,6 +89,7 @@ struct kda_kernel {
     struct kda_map process_by_va; /* va -> index */
 
     struct kda_kdbg kdbg;
+    struct kda_pool *pool; /* NULL until it was asked for */
 
     uint32_t handle_pages; /* read so far, against KDA_MAX_HANDLE_PAGES */
     bool cookie_read;
@@ -134,6 +144,15 @@ void kda_adopt_system_root(struct kda_kernel *kernel);
 
 /* Facts that need symbols: debugger block, build number, processors. Never fails. */
 void kda_kernel_facts(struct kda_kernel *kernel);
+
+/* Addresses of the blocks found so far, by the page tables. */
+void kda_pool_map(struct kda_kernel *kernel);
+void kda_pool_free(struct kda_kernel *kernel);
+/* Gives each process that stands in a pool block and lives to `found`; which of them the lists name
+ * is the caller's to know. False from `found` ends it. */
+enum kda_status kda_pool_processes(struct kda_kernel *kernel, uint8_t type,
+                                   bool (*found)(void *context, uint64_t va), void *context,
+                                   struct kda_error *err);
 
 /* Reads of one qword, for facts that may be missing; false for va 0. */
 bool kda_read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret);

@@ -147,6 +147,25 @@ static bool on_cid(void *context, const struct kda_handle *handle)
     return scan->status == KDA_OK;
 }
 
+static bool on_pool(void *context, uint64_t va)
+{
+    struct process_scan *scan = context;
+    (void)record(scan, va, KDA_FOUND_POOL);
+    return scan->status == KDA_OK;
+}
+
+/* What no list names any more; nothing without the option. */
+static enum kda_status scan_pool(struct process_scan *scan, struct kda_error *err)
+{
+    if (scan->type_status == KDA_OK)
+        return kda_pool_processes(scan->kernel, scan->process_type, on_pool, scan, err);
+    const struct kda_pool_block *blocks;
+    size_t count;
+    enum kda_status status = kda_pool_blocks(scan->kernel, &blocks, &count, err);
+    kda_pool_set_lacks(scan->kernel, KDA_POOL_PROCESS, "the object type Process");
+    return status;
+}
+
 static enum kda_status scan_active_list(struct process_scan *scan, struct kda_error *err)
 {
     struct kda_kernel *kernel = scan->kernel;
@@ -322,6 +341,11 @@ static enum kda_status find_processes(struct kda_kernel *kernel, struct kda_erro
     if (status == KDA_NO_MEMORY || status == KDA_NO_SYMBOL)
         return status;
     scan_cid_table(&scan);
+    if (scan.status == KDA_OK && kernel->options.carve) {
+        status = scan_pool(&scan, err);
+        if (status != KDA_OK)
+            return status;
+    }
     if (scan.status != KDA_OK)
         return kda_fail(err, scan.status, "kernel", "out of memory for the process list");
     return KDA_OK;
