@@ -61,6 +61,10 @@ uint64_t kda_pool_content(const struct kda_pool_block *block, uint64_t va, size_
  * (objects) behind object headers of any kind? Asks for every address that maps the block. */
 bool kda_pool_known(const struct kda_pool_block *block,
                     bool (*known)(const void *context, uint64_t va), const void *context);
+/* Pool memory lies in few ranges of addresses. Objects that a list names tell which; a block
+ * anywhere else is a copy, as the file cache and the memory of other programs hold them. */
+void kda_pool_add_region(struct kda_kernel *kernel, uint64_t va);
+bool kda_pool_in_region(const struct kda_kernel *kernel, const struct kda_pool_block *block);
 /* The body of the object of type `type` in the block: its header says which optional headers
  * stand before it, and that is where it must stand; type and counts agree; `size` bytes fit.
  * False when there is none. */

@@ -73,23 +73,58 @@ static void ring(struct proof *proof, uint64_t head)
     proof->ties += forward && backward;
 }
 
-/* The links of something that was taken off a list: kernel addresses, and one of them at least is
- * a place that `may_name` knows, or the thing itself. */
-static void links(struct proof *proof, uint64_t link,
-                  bool (*may_name)(struct proof *proof, uint64_t object, uint64_t place),
-                  uint64_t object)
+/* What can be asked about a list that an object was taken off. */
+struct list {
+    /* Is `place`, read from the object's links, the head or a node of that list? */
+    bool (*names)(struct proof *proof, uint64_t object, uint64_t place);
+    /* Are these the same thing, so that one is a copy of the other's page? */
+    bool (*same)(struct proof *proof, uint64_t object, uint64_t other);
+};
+
+/* Does a neighbour name, in the object's place, what is the same and has the same link? */
+static bool is_copy(struct proof *proof, uint64_t object, uint64_t link, const struct list *list,
+                    const uint64_t links[2])
+{
+    for (unsigned i = 0; i < 2; i++) {
+        uint8_t bytes[8];
+        uint64_t toward = links[i] + 8u * (1 - i); /* next's Blink, last's Flink */
+        if (kda_read(proof->etw->kernel, toward, bytes, sizeof(bytes), NULL) != KDA_OK)
+            continue;
+        uint64_t node = kda_le64(bytes);
+        if (node != link && kda_is_kernel_va(proof->etw->kernel, node) &&
+            kda_read(proof->etw->kernel, node + 8u * i, bytes, sizeof(bytes), NULL) == KDA_OK &&
+            kda_le64(bytes) == links[i] && list->same(proof, object, node - (link - object)))
+            return true;
+    }
+    return false;
+}
+
+/* The links of something that was taken off a list: kernel addresses, and one of them at least
+ * leads to the list or to the thing itself. */
+static void links(struct proof *proof, uint64_t object, enum kda_field_id member,
+                  const struct list *list)
 {
     uint8_t bytes[16];
+    uint64_t link = kda_etw_member(proof->etw, object, member);
     if (!bytes_at(proof, link, bytes, sizeof(bytes)))
         return;
+    const uint64_t places[2] = {kda_le64(bytes), kda_le64(bytes + 8)};
     bool any = false;
-    for (size_t i = 0; i < sizeof(bytes); i += 8) {
-        uint64_t place = kda_le64(bytes + i);
-        require(proof, kda_is_kernel_va(proof->etw->kernel, place));
-        any = any || place == link || may_name(proof, object, place);
+    for (size_t i = 0; i < 2; i++) {
+        require(proof, kda_is_kernel_va(proof->etw->kernel, places[i]));
+        any = any || places[i] == link || list->names(proof, object, places[i]);
     }
-    require(proof, any);
+    require(proof, any && !is_copy(proof, object, link, list, places));
     proof->ties += any;
+}
+
+/* Two objects that hold the same in a member that both have. */
+static bool alike(struct proof *proof, uint64_t a, uint64_t b, enum kda_field_id id)
+{
+    uint64_t x, y;
+    return !kda_has_field(proof->etw->kernel, id) ||
+           (kda_read_field(proof->etw->kernel, a, id, &x, NULL) == KDA_OK &&
+            kda_read_field(proof->etw->kernel, b, id, &y, NULL) == KDA_OK && x == y);
 }
 
 /* The silo that the object says it belongs to; the host where objects do not say. */
@@ -178,6 +213,15 @@ static bool in_bucket(struct proof *proof, uint64_t entry, uint64_t place)
            bucket_of(other->guid) == bucket;
 }
 
+static bool same_entry(struct proof *proof, uint64_t a, uint64_t b)
+{
+    uint8_t x[16], y[16];
+    uint64_t at = kda_field_offset(proof->etw->kernel, KDA_F_ETW_GUID_ENTRY_Guid);
+    return kda_read(proof->etw->kernel, a + at, x, sizeof(x), NULL) == KDA_OK &&
+           kda_read(proof->etw->kernel, b + at, y, sizeof(y), NULL) == KDA_OK &&
+           memcmp(x, y, sizeof(x)) == 0;
+}
+
 static void enables(struct proof *proof, uint64_t slots)
 {
     uint32_t size = kda_kernel_layout(proof->etw->kernel)->size[KDA_STRUCT_TRACE_ENABLE_INFO];
@@ -205,7 +249,7 @@ static void prove_entry(struct proof *proof, uint64_t va)
         return;
     ring(proof, kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_RegListHead));
     enables(proof, kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_EnableInfo));
-    links(proof, kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_GuidList), in_bucket, va);
+    links(proof, va, KDA_F_ETW_GUID_ENTRY_GuidList, &(const struct list){in_bucket, same_entry});
     require(proof, proof->ties >= 2 || proof->missing != KDA_OK);
 }
 
@@ -229,6 +273,13 @@ static bool of_entry(struct proof *proof, uint64_t reg, uint64_t place)
         kda_etw_lookup(&etw->registrations, &etw->registration_by_va,
                        place - kda_field_offset(etw->kernel, KDA_F_ETW_REG_ENTRY_RegList));
     return other && other->readable && other->guid_entry == entry;
+}
+
+static bool same_registration(struct proof *proof, uint64_t a, uint64_t b)
+{
+    return alike(proof, a, b, KDA_F_ETW_REG_ENTRY_GuidEntry) &&
+           alike(proof, a, b, KDA_F_ETW_REG_ENTRY_Process) &&
+           alike(proof, a, b, KDA_F_ETW_REG_ENTRY_Callback);
 }
 
 static bool lives(struct kda_etw *etw, uint64_t process_va)
@@ -258,7 +309,8 @@ static void prove_registration(struct proof *proof, uint64_t va)
     else
         require(proof, user != kernel && (user ? lives(etw, process) : of_driver || !callback));
     if (!proof->refuted)
-        links(proof, kda_etw_member(etw, va, KDA_F_ETW_REG_ENTRY_RegList), of_entry, va);
+        links(proof, va, KDA_F_ETW_REG_ENTRY_RegList,
+              &(const struct list){of_entry, same_registration});
 }
 
 static void add_registration(struct proof *proof, uint64_t va)
@@ -283,6 +335,12 @@ static bool of_session(struct proof *proof, uint64_t consumer, uint64_t place)
                        NULL);
 }
 
+static bool same_consumer(struct proof *proof, uint64_t a, uint64_t b)
+{
+    return alike(proof, a, b, KDA_F_ETW_REALTIME_CONSUMER_ProcessObject) &&
+           alike(proof, a, b, KDA_F_ETW_REALTIME_CONSUMER_LoggerId);
+}
+
 static void prove_consumer(struct proof *proof, uint64_t va)
 {
     uint64_t value;
@@ -294,8 +352,8 @@ static void prove_consumer(struct proof *proof, uint64_t va)
     require(proof,
             field(proof, va, KDA_F_ETW_REALTIME_CONSUMER_Disconnected, &value) && value == 0);
     if (!proof->refuted)
-        links(proof, kda_etw_member(proof->etw, va, KDA_F_ETW_REALTIME_CONSUMER_Links), of_session,
-              va);
+        links(proof, va, KDA_F_ETW_REALTIME_CONSUMER_Links,
+              &(const struct list){of_session, same_consumer});
 }
 
 static void add_consumer(struct proof *proof, uint64_t va)
@@ -424,6 +482,19 @@ static void carve_block(struct carving *carving, const struct kda_pool_block *bl
         carving->carver->add(&proof, va);
 }
 
+/* Where objects stand that a list names; the processes have told of their own. */
+static void learn_regions(struct kda_etw *etw)
+{
+    for (size_t i = 0; i < etw->providers.count; i++) {
+        const struct kda_etw_provider *provider = etw->providers.items[i];
+        kda_pool_add_region(etw->kernel, provider->va);
+    }
+    for (size_t i = 0; i < etw->registrations.count; i++) {
+        const struct kda_etw_registration *reg = etw->registrations.items[i];
+        kda_pool_add_region(etw->kernel, reg->va);
+    }
+}
+
 static bool known_sessions(struct kda_etw *etw, struct kda_map *map)
 {
     for (size_t i = 0; i < etw->sessions.count; i++) {
@@ -446,6 +517,7 @@ void kda_etw_carve(struct kda_etw *etw, enum kda_pool_kind kind)
     if (kda_pool_blocks(etw->kernel, &blocks, &count, NULL) != KDA_OK)
         return; /* the processes, read before, have told */
     kda_map_init(&sessions);
+    learn_regions(etw);
     if (kind == KDA_POOL_LOGGER && !known_sessions(etw, &sessions))
         etw->out_of_memory = true;
     for (size_t i = 0; i < sizeof(carvers) / sizeof(carvers[0]); i++) {
@@ -454,7 +526,7 @@ void kda_etw_carve(struct kda_etw *etw, enum kda_pool_kind kind)
             continue;
         carving.known = maps[kind] ? maps[kind] : &sessions;
         for (size_t k = 0; k < count && !kda_etw_stop(etw); k++)
-            if (blocks[k].kind == kind && blocks[k].va != 0 &&
+            if (blocks[k].kind == kind && kda_pool_in_region(etw->kernel, &blocks[k]) &&
                 !kda_pool_known(&blocks[k], is_known, &carving))
                 carve_block(&carving, &blocks[k]);
     }

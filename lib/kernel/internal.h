@@ -64,6 +64,7 @@ struct kda_pool {
     size_t count, capacity;
     bool full;
     const char *lacks[KDA_POOL_KINDS];
+    uint64_t regions[8]; /* bit per entry of a top table: listed objects stand there */
 };
 
 struct kda_kernel {

@@ -10,9 +10,10 @@
 #define PADDING_MASK 0x80u /* a header whose size it says itself; it stands in front of all */
 #define PADDING_MAX 0x40u
 #define OPTIONAL_MAX 0xe0u
-#define COUNT_MAX 0x1000000u        /* handles of one object */
-#define REFERENCES_MAX (1ull << 40) /* each handle counts up to 2^15 of them from Windows 8.1 on   \
-                                     */
+#define COUNT_MAX 0x1000000u /* handles of one object */
+#define REFERENCES_MAX                                                                             \
+    (1ull << 40) /* each handle counts up to 2^15 of them from Windows 8.1 on                      \
+                  */
 #define PID_MAX 0x4000000u
 #define YEAR_2000 125911584000000000u
 #define DAY 864000000000u
@@ -75,8 +76,10 @@ bool kda_pool_object(struct kda_kernel *kernel, const struct kda_pool_block *blo
 {
     size_t room;
     uint64_t content = kda_pool_content(block, block->va, &room);
+    if (!kda_pool_in_region(kernel, block))
+        return false;
     for (size_t before = 0; before <= OPTIONAL_MAX; before += UNIT) {
-        if (block->va == 0 || room < before + HEADER || room - before - HEADER < size)
+        if (room < before + HEADER || room - before - HEADER < size)
             return false;
         if (!header_agrees(kernel, content + before, type, before))
             continue;
@@ -124,24 +127,19 @@ static bool is_name(struct kda_kernel *kernel, uint64_t va)
     return size > 0 && (size == sizeof(name) || name[size] == 0);
 }
 
-/* Links that still lead to the list or to itself, or a handle table that names it back. */
+/* Its handle table names it back; where that is not in the image, links that lead to themselves, as
+ * careful unlinking leaves them. Links to other processes prove nothing: a copy of the page has
+ * them too. */
 static bool is_tied(struct kda_kernel *kernel, uint64_t va)
 {
-    uint32_t at = kda_field_offset(kernel, KDA_F_EPROCESS_ActiveProcessLinks);
-    uint64_t head = kda_symbol_va(kernel, KDA_SYM_PsActiveProcessHead), table, owner;
+    uint64_t link = va + kda_field_offset(kernel, KDA_F_EPROCESS_ActiveProcessLinks);
+    uint64_t table = 0, owner;
     uint8_t links[16];
     if (kda_read_field(kernel, va, KDA_F_EPROCESS_ObjectTable, &table, NULL) == KDA_OK &&
-        table != 0 &&
         kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_QuotaProcess, &owner, NULL) == KDA_OK)
         return owner == va;
-    if (kda_read(kernel, va + at, links, sizeof(links), NULL) != KDA_OK)
-        return false;
-    for (size_t i = 0; i < sizeof(links); i += 8) {
-        uint64_t link = kda_le64(links + i);
-        if (link != 0 && (link == va + at || link == head || is_process(kernel, link - at)))
-            return true;
-    }
-    return false;
+    return kda_read(kernel, link, links, sizeof(links), NULL) == KDA_OK &&
+           kda_le64(links) == link && kda_le64(links + 8) == link;
 }
 
 /* A process that ended keeps its block while somebody holds a handle; its exit time tells. */
@@ -178,6 +176,8 @@ enum kda_status kda_pool_processes(struct kda_kernel *kernel, uint8_t type,
     if (status != KDA_OK || !kernel->pool || !all_known(kernel))
         return status;
     uint32_t size = kernel->layout->size[KDA_STRUCT_EPROCESS];
+    for (size_t i = 0; i < kernel->process_count; i++)
+        kda_pool_add_region(kernel, kernel->processes[i].va);
     for (size_t i = 0; i < count; i++) {
         uint64_t va;
         if (blocks[i].kind != KDA_POOL_PROCESS || kda_pool_known(&blocks[i], is_process, kernel) ||
@@ -190,6 +190,25 @@ enum kda_status kda_pool_processes(struct kda_kernel *kernel, uint8_t type,
             break;
     }
     return KDA_OK;
+}
+
+/* Windows gives each pool, the file cache and the rest ranges of their own, whole entries of the
+ * top table: bits 39 to 47. */
+static unsigned region_of(uint64_t va)
+{
+    return (unsigned)(va >> 39) & 0x1ffu;
+}
+
+void kda_pool_add_region(struct kda_kernel *kernel, uint64_t va)
+{
+    if (kernel->pool && kda_is_kernel_va(kernel, va))
+        kernel->pool->regions[region_of(va) / 64] |= (uint64_t)1 << region_of(va) % 64;
+}
+
+bool kda_pool_in_region(const struct kda_kernel *kernel, const struct kda_pool_block *block)
+{
+    unsigned region = region_of(block->va);
+    return block->va != 0 && kernel->pool && kernel->pool->regions[region / 64] >> region % 64 & 1;
 }
 
 void kda_pool_ambiguous(struct kda_kernel *kernel, const struct kda_pool_block *block)
