@@ -17,8 +17,9 @@ struct mapper {
     struct kda_pool_block *blocks;
     size_t count;
     uint64_t tables_left;
-    uint64_t missing_at; /* first table that is not in the image */
-    bool missing, stopped;
+    uint64_t missing_at;     /* first table that cannot be read */
+    enum kda_status missing; /* why; KDA_OK = all were read */
+    bool stopped;
 };
 
 static size_t first_at(const struct mapper *m, uint64_t pa)
@@ -34,14 +35,23 @@ static size_t first_at(const struct mapper *m, uint64_t pa)
     return low;
 }
 
+static void miss(struct mapper *m, uint64_t pa, enum kda_status status)
+{
+    if (m->missing == KDA_OK)
+        m->missing_at = pa;
+    m->missing = status;
+}
+
 static void on_leaf(struct mapper *m, uint64_t va, uint64_t pa, uint64_t span)
 {
     for (size_t i = first_at(m, pa); i < m->count && m->blocks[i].pa - pa < span; i++) {
         struct kda_pool_block *block = &m->blocks[i];
         uint64_t at = va + (block->pa - pa), back;
         /* The address counts only if the same translation that reads use leads back. */
-        if (kda_translate(m->kernel, m->kernel->info.dtb, at, &back, NULL) != KDA_OK ||
-            back != block->pa)
+        enum kda_status status = kda_translate(m->kernel, m->kernel->info.dtb, at, &back, NULL);
+        if (status != KDA_OK)
+            miss(m, pa, status);
+        if (status != KDA_OK || back != block->pa)
             continue;
         if (block->va == 0)
             block->va = at;
@@ -59,11 +69,10 @@ static bool take_table(struct mapper *m, uint64_t pa, uint8_t *table)
         return false;
     }
     m->tables_left--;
-    if (kda_image_read_page(m->kernel->image, pa / KDA_PAGE_SIZE, table, NULL) == KDA_OK)
-        return true;
-    m->missing_at = m->missing ? m->missing_at : pa;
-    m->missing = true;
-    return false;
+    enum kda_status status = kda_image_read_page(m->kernel->image, pa / KDA_PAGE_SIZE, table, NULL);
+    if (status != KDA_OK)
+        miss(m, pa, status);
+    return status == KDA_OK;
 }
 
 /* The tables nest at most five deep. */
@@ -106,9 +115,9 @@ void kda_pool_map(struct kda_kernel *kernel)
                      "the page tables lead round and round: the addresses of %zu blocks are not "
                      "known",
                      unmapped);
-    else if (unmapped > 0 && m.missing)
-        kda_gaps_add(&kernel->gaps, "pool", m.missing_at, KDA_ABSENT,
-                     "page tables are not in the image (the first at physical 0x%llx): the "
+    else if (unmapped > 0 && m.missing != KDA_OK)
+        kda_gaps_add(&kernel->gaps, "pool", m.missing_at, m.missing,
+                     "page tables cannot be read (the first at physical 0x%llx): the "
                      "addresses of %zu blocks are not known",
                      (unsigned long long)m.missing_at, unmapped);
 }

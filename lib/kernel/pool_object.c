@@ -55,14 +55,23 @@ bool kda_pool_known(const struct kda_pool_block *block,
     return false;
 }
 
+/* A field of something in a block that was seen: what cannot be read now is a gap. */
+static bool take(struct kda_kernel *kernel, uint64_t va, enum kda_field_id field, uint64_t *ret)
+{
+    struct kda_error why;
+    enum kda_status status = kda_read_field(kernel, va, field, ret, &why);
+    if (status != KDA_OK && status != KDA_UNMAPPED)
+        kda_gaps_add(&kernel->gaps, "pool", va, status, "%s: %s", kda_field_name(field), why.text);
+    return status == KDA_OK;
+}
+
 static bool header_agrees(struct kda_kernel *kernel, uint64_t header, uint8_t type, size_t before)
 {
     uint64_t mask, references, handles;
     uint8_t index;
-    if (kda_read_field(kernel, header, KDA_F_OBJECT_HEADER_InfoMask, &mask, NULL) != KDA_OK ||
-        kda_read_field(kernel, header, KDA_F_OBJECT_HEADER_PointerCount, &references, NULL) !=
-            KDA_OK ||
-        kda_read_field(kernel, header, KDA_F_OBJECT_HEADER_HandleCount, &handles, NULL) != KDA_OK)
+    if (!take(kernel, header, KDA_F_OBJECT_HEADER_InfoMask, &mask) ||
+        !take(kernel, header, KDA_F_OBJECT_HEADER_PointerCount, &references) ||
+        !take(kernel, header, KDA_F_OBJECT_HEADER_HandleCount, &handles))
         return false;
     size_t stated = optional_size((uint8_t)mask);
     size_t padding = mask & PADDING_MASK ? PADDING_MAX : 0;
@@ -133,11 +142,13 @@ static bool is_name(struct kda_kernel *kernel, uint64_t va)
 static bool is_tied(struct kda_kernel *kernel, uint64_t va)
 {
     uint64_t link = va + kda_field_offset(kernel, KDA_F_EPROCESS_ActiveProcessLinks);
-    uint64_t table = 0, owner;
+    uint64_t table = 0, owner = 0;
     uint8_t links[16];
-    if (kda_read_field(kernel, va, KDA_F_EPROCESS_ObjectTable, &table, NULL) == KDA_OK &&
-        kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_QuotaProcess, &owner, NULL) == KDA_OK)
-        return owner == va;
+    enum kda_status status = kda_read_field(kernel, va, KDA_F_EPROCESS_ObjectTable, &table, NULL);
+    if (status == KDA_OK && table != 0)
+        status = kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_QuotaProcess, &owner, NULL);
+    if (status == KDA_UNMAPPED || (status == KDA_OK && table != 0))
+        return status == KDA_OK && owner == va;
     return kda_read(kernel, link, links, sizeof(links), NULL) == KDA_OK &&
            kda_le64(links) == link && kda_le64(links + 8) == link;
 }
@@ -146,11 +157,11 @@ static bool is_tied(struct kda_kernel *kernel, uint64_t va)
 static bool lives(struct kda_kernel *kernel, uint64_t va)
 {
     uint64_t pid, created, exited, root, now = kernel->info.system_time_100ns;
-    return kda_read_field(kernel, va, KDA_F_EPROCESS_UniqueProcessId, &pid, NULL) == KDA_OK &&
-           kda_read_field(kernel, va, KDA_F_EPROCESS_CreateTime, &created, NULL) == KDA_OK &&
-           kda_read_field(kernel, va, KDA_F_EPROCESS_ExitTime, &exited, NULL) == KDA_OK &&
-           kda_read_field(kernel, va, KDA_F_KPROCESS_DirectoryTableBase, &root, NULL) == KDA_OK &&
-           pid != 0 && pid % 4 == 0 && pid < PID_MAX && exited == 0 && created > YEAR_2000 &&
+    return take(kernel, va, KDA_F_EPROCESS_UniqueProcessId, &pid) &&
+           take(kernel, va, KDA_F_EPROCESS_CreateTime, &created) &&
+           take(kernel, va, KDA_F_EPROCESS_ExitTime, &exited) &&
+           take(kernel, va, KDA_F_KPROCESS_DirectoryTableBase, &root) && pid != 0 && pid % 4 == 0 &&
+           pid < PID_MAX && exited == 0 && created > YEAR_2000 &&
            (now == 0 || created < now + DAY) && maps_the_kernel(kernel, root) &&
            is_name(kernel, va + kda_field_offset(kernel, KDA_F_EPROCESS_ImageFileName)) &&
            is_tied(kernel, va);
