@@ -52,7 +52,7 @@ struct cli_options {
     const char *dump, *min_severity, *baseline, *expect;
     uint64_t dtb, limit, tolerance, lost;
     bool exit_code, all, download, follow, raw, free, quiet, verbose, no_color, help, version;
-    bool live, hypervisor, user_pages, keep, force;
+    bool carve, live, hypervisor, user_pages, keep, force;
     const char *positional[CLI_POSITIONALS]; /* after the command */
     char **words;                            /* all of them, in the caller's argv */
     size_t positional_count;
@@ -76,6 +76,7 @@ enum {
     CLI_GROUP_FORMAT = 8192, /* commands that print, and leave nothing out by its text */
     CLI_GROUP_LIVE = 16384,  /* commands that may take a dump first */
     CLI_GROUP_DUMP = 32768,  /* commands that take one */
+    CLI_GROUP_CARVE = 65536, /* commands that may scan memory for objects on no list */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };

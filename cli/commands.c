@@ -17,34 +17,35 @@ const struct cli_command cli_commands[] = {
      IMAGE, 1, 1, cli_run_info, NULL},
     {"sessions", "IMAGE [SESSION]", "tracing sessions: id, mode, buffers, losses, log file",
      "SESSION is an id or a name; where several silos have it, all are shown.",
-     ETW, 1, 2, cli_run_sessions, NULL},
+     ETW | CLI_GROUP_CARVE, 1, 2, cli_run_sessions, NULL},
     {"consumers", "IMAGE", "which process listens to which session",
      NULL,
-     ETW, 1, 1, cli_run_consumers, NULL},
+     ETW | CLI_GROUP_CARVE, 1, 1, cli_run_consumers, NULL},
     {"providers", "IMAGE [GUID|NAME]", "providers: who registered them, who enabled them and how",
      "Without --all only providers that are enabled or registered are listed; --session shows\n"
      "those enabled for that session.",
-     ETW | CLI_GROUP_ALL, 1, 2, cli_run_providers, NULL},
+     ETW | CLI_GROUP_ALL | CLI_GROUP_CARVE, 1, 2, cli_run_providers, NULL},
     {"buffers", "IMAGE [SESSION]", "trace buffers of sessions: what they hold, and as an .etl file",
      "Lists every buffer that is found in memory. With SESSION and -o FILE.etl the events of that\n"
      "session are written as a trace file; --free adds what free buffers still hold.",
      ETW | CLI_GROUP_MEMORY, 1, 2, cli_run_buffers, NULL},
     {"processes", "IMAGE", "processes of the image",
      NULL,
-     IMAGE | CLI_GROUP_SILO, 1, 1, cli_run_processes, NULL},
+     IMAGE | CLI_GROUP_SILO | CLI_GROUP_CARVE, 1, 1, cli_run_processes, NULL},
     {"map", "IMAGE|--live", "all of it joined: session by session, who listens and who speaks",
      "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
      "info, sessions, consumers, providers, processes, callbacks and gaps.\n"
      "kda map --live --dump FILE takes a live dump of this machine first (kda live-dump, on\n"
      "Windows) and keeps it.",
-     ETW | CLI_GROUP_ALL | CLI_GROUP_LIVE | CLI_GROUP_DUMP, 0, 1, cli_run_map, NULL},
+     ETW | CLI_GROUP_ALL | CLI_GROUP_CARVE | CLI_GROUP_LIVE | CLI_GROUP_DUMP, 0, 1, cli_run_map,
+     NULL},
     {"callbacks", "IMAGE", "what drivers asked the kernel to call: notify routines and others",
      NULL,
      IMAGE, 1, 1, cli_run_callbacks, NULL},
     {"audit", "IMAGE", "is somebody blinding the sensors? Findings with their evidence",
      "Every check ends as findings, as passed, or as not checked with the reason; docs/checks.md\n"
      "describes each. text lists what was not checked with -v, the other formats always.",
-     IMAGE | CLI_GROUP_AUDIT, 1, 1, cli_run_audit, NULL},
+     IMAGE | CLI_GROUP_AUDIT | CLI_GROUP_CARVE, 1, 1, cli_run_audit, NULL},
     {"symbols", "[VERB] [IMAGE]", "which symbols the kernel needs, and profiles of one's own",
      "kda symbols IMAGE              what the kernel needs and where it was found\n"
      "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR), from servers of\n"

@@ -33,6 +33,8 @@ const struct cli_option cli_option_table[] = {
      "only this silo"},
     {"all", 'a', 0, CLI_FLAG, CLI_GROUP_ALL, AT(all), NULL,
      "also providers that are neither enabled nor registered"},
+    {"carve", 0, 0, CLI_FLAG, CLI_GROUP_CARVE, AT(carve), NULL,
+     "also scan physical memory for objects that no list names"},
     {"free", 0, 0, CLI_FLAG, CLI_GROUP_MEMORY, AT(free), NULL,
      "also the old events that free buffers still hold"},
     {"kind", 0, 0, CLI_TEXT, CLI_GROUP_EVENTS, AT(kind), "KIND,...",

@@ -79,6 +79,7 @@ int cli_open_kernel(struct cli *cli, struct kda_error *err)
             },
         .progress = cli_progress,
         .context = &cli->progress,
+        .carve = cli->options.carve,
     };
     cli_progress_begin(cli, "finding the kernel");
     enum kda_status status = kda_kernel_open(cli->image, &options, &cli->kernel, err);

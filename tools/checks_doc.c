@@ -79,10 +79,15 @@ static void print_group(const char *id)
     static const struct {
         const char *group, *title;
     } titles[] = {
-        {"session", "Sessions"},           {"consumer", "Consumers"},
-        {"provider", "Providers"},         {"code", "Code"},
-        {"registration", "Registrations"}, {"callback", "Kernel callbacks"},
-        {"process", "Processes"},          {"system", "System loggers and the security provider"},
+        {"session", "Sessions"},
+        {"consumer", "Consumers"},
+        {"provider", "Providers"},
+        {"code", "Code"},
+        {"registration", "Registrations"},
+        {"callback", "Kernel callbacks"},
+        {"process", "Processes"},
+        {"system", "System loggers and the security provider"},
+        {"pool", "What only pool memory shows (`--carve`)"},
     };
     size_t size = strcspn(id, ".");
     for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)

@@ -143,7 +143,8 @@ KDA_MUST_CHECK enum kda_status kda_audit_run(struct kda_kernel *kernel, const st
                                              struct kda_audit **ret, struct kda_error *err);
 void kda_audit_free(struct kda_audit *audit); /* NULL is allowed */
 
-/* In the order of the table. */
+/* Of the checks that ran, in the order of the table: those of pool memory run with the kernel's
+ * option `carve` only. */
 const struct kda_check_result *kda_audit_results(const struct kda_audit *audit, size_t *count);
 /* Most severe first, then by check, then in the order of the model. */
 const struct kda_audit_finding *const *kda_audit_findings(const struct kda_audit *audit,

@@ -71,7 +71,7 @@ enum { KDA_ETW_SESSION_FIELDS(KDA_X) KDA_ETW_S_BITS };
 #define KDA_ETW_HAS(row, group, id) (((row)->have >> KDA_ETW_##group##_##id##_BIT) & 1u)
 
 /* Ways a consumer was found; bits. */
-enum { KDA_CONSUMER_LIST = 1, KDA_CONSUMER_HANDLE = 2 };
+enum { KDA_CONSUMER_LIST = 1, KDA_CONSUMER_HANDLE = 2, KDA_CONSUMER_POOL = 4 };
 
 struct kda_etw_consumer {
     const struct kda_etw_silo *silo;       /* owner state as the consumer says, else its list's */
@@ -93,11 +93,15 @@ struct kda_etw_consumer {
     uint64_t buffers_lost;
 };
 
+/* Ways a session was found. */
+enum { KDA_SESSION_SLOT = 1, KDA_SESSION_POOL = 2 };
+
 struct kda_etw_session {
     const struct kda_etw_silo *silo;
     uint32_t id; /* slot in the array */
     uint64_t va;
-    uint64_t slot_va; /* where the pointer stands */
+    uint64_t slot_va; /* where the pointer stands; 0 = no slot holds it */
+    unsigned found_by;
     uint32_t have;    /* KDA_ETW_S_..._BIT */
     uint32_t logger_id;
     const char *name;
@@ -164,7 +168,13 @@ enum kda_etw_filter_kind {
 };
 
 /* Ways a registration was found; bits. */
-enum { KDA_REG_LIST = 1, KDA_REG_GROUP_LIST = 2, KDA_REG_HANDLE = 4, KDA_REG_SYMBOL = 8 };
+enum {
+    KDA_REG_LIST = 1,
+    KDA_REG_GROUP_LIST = 2,
+    KDA_REG_HANDLE = 4,
+    KDA_REG_SYMBOL = 8,
+    KDA_REG_POOL = 16,
+};
 
 struct kda_etw_registration {
     uint64_t va;
@@ -191,6 +201,7 @@ enum {
     KDA_PROVIDER_REGISTRATION = 2, /* back pointer of a registration */
     KDA_PROVIDER_EMBEDDED = 4,     /* inside the silo state (Security-Auditing) */
     KDA_PROVIDER_SYMBOL = 8,       /* a kernel global's registration handle (Threat-Intelligence) */
+    KDA_PROVIDER_POOL = 16,        /* nothing but a pool block (option carve) */
 };
 
 struct kda_etw_provider {

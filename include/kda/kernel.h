@@ -30,6 +30,7 @@ struct kda_kernel_options {
     struct kda_symbols_options symbols;
     kda_progress_fn progress; /* nullable; called in long scans; false cancels */
     void *context;
+    bool carve; /* scan physical memory for objects that no list names (kda/pool.h) */
 };
 
 /* How the page-table root was found. */
@@ -249,6 +250,7 @@ enum {
     KDA_FOUND_HANDLE_TABLE = 2,
     KDA_FOUND_CID = 4,
     KDA_FOUND_BACK_POINTER = 8, /* a consumer, registration, handle, job or process names it */
+    KDA_FOUND_POOL = 16,        /* only its pool block */
 };
 
 struct kda_process {
@@ -269,7 +271,8 @@ struct kda_process {
     bool has_silo; /* job and server_silo were read (or do not exist in this build) */
 };
 
-/* All processes that any witness names: the active list, the handle-table list, the CID table.
+/* All processes that any witness names: the active list, the handle-table list, the CID table; with
+ * the option `carve` also those that only a pool block shows.
  * Sorted by pid. Read once, on first use. */
 KDA_MUST_CHECK enum kda_status kda_processes(struct kda_kernel *kernel,
                                              const struct kda_process **ret, size_t *count,

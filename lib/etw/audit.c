@@ -13,9 +13,13 @@
 #define TEXT_MAX 1024
 #define MAX_LISTS 1048576u
 
-static const struct kda_check *const groups[] = {
-    kda_checks_session,  kda_checks_consumer, kda_checks_provider, kda_checks_registration,
-    kda_checks_callback, kda_checks_process,  kda_checks_system,   kda_checks_code,
+static const struct {
+    const struct kda_check *checks;
+    bool carved; /* run only when the kernel carves */
+} groups[] = {
+    {kda_checks_session, false},      {kda_checks_consumer, false}, {kda_checks_provider, false},
+    {kda_checks_registration, false}, {kda_checks_callback, false}, {kda_checks_process, false},
+    {kda_checks_system, false},       {kda_checks_code, false},     {kda_checks_pool, true},
 };
 
 static const char *const severity_names[KDA_SEVERITIES] = {"info", "low", "medium", "high",
@@ -45,7 +49,7 @@ const char *kda_outcome_name(enum kda_outcome outcome)
 const struct kda_check *kda_check_at(size_t index)
 {
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
-        for (const struct kda_check *check = groups[i]; check->id; check++)
+        for (const struct kda_check *check = groups[i].checks; check->id; check++)
             if (index-- == 0)
                 return check;
     return NULL;
@@ -471,7 +475,6 @@ static enum kda_status prepare(struct kda_audit *audit, struct kda_error *err)
     audit->results = kda_calloc(count, sizeof(*audit->results));
     if (!audit->results)
         return kda_fail(err, KDA_NO_MEMORY, "audit", "out of memory for the audit");
-    audit->result_count = count;
     audit->processes_status =
         kda_processes(audit->kernel, &audit->processes, &audit->process_count, err);
     if (audit->processes_status != KDA_OK)
@@ -482,6 +485,23 @@ static enum kda_status prepare(struct kda_audit *audit, struct kda_error *err)
         return kda_fail(err, KDA_NO_MEMORY, "audit", "out of memory for the audit");
     enum kda_status status = kda_callbacks_read(audit->kernel, &audit->callbacks, err);
     return status == KDA_NO_MEMORY ? status : KDA_OK;
+}
+
+static enum kda_status run_group(struct kda_audit *audit, const struct kda_check *checks,
+                                 struct kda_error *err)
+{
+    for (const struct kda_check *check = checks; check->id; check++) {
+        struct kda_check_result *result = &audit->results[audit->result_count++];
+        result->check = check;
+        audit->now = result;
+        check->run(audit);
+        result->outcome = result->findings    ? KDA_CHECK_FOUND
+                          : result->unchecked ? KDA_CHECK_NOT_CHECKED
+                                              : KDA_CHECK_PASSED;
+        if (audit->no_memory)
+            return kda_fail(err, KDA_NO_MEMORY, "audit", "out of memory for findings");
+    }
+    return KDA_OK;
 }
 
 enum kda_status kda_audit_run(struct kda_kernel *kernel, const struct kda_etw *etw,
@@ -502,17 +522,9 @@ enum kda_status kda_audit_run(struct kda_kernel *kernel, const struct kda_etw *e
     kda_map_init(&audit->lists.nodes);
     audit->imports_left = KDA_AUDIT_MAX_IMPORTS;
     enum kda_status status = prepare(audit, err);
-    for (size_t i = 0; i < audit->result_count && status == KDA_OK; i++) {
-        struct kda_check_result *result = &audit->results[i];
-        result->check = kda_check_at(i);
-        audit->now = result;
-        result->check->run(audit);
-        result->outcome = result->findings    ? KDA_CHECK_FOUND
-                          : result->unchecked ? KDA_CHECK_NOT_CHECKED
-                                              : KDA_CHECK_PASSED;
-        if (audit->no_memory)
-            status = kda_fail(err, KDA_NO_MEMORY, "audit", "out of memory for findings");
-    }
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]) && status == KDA_OK; i++)
+        if (!groups[i].carved || kda_pool_carving(kernel))
+            status = run_group(audit, groups[i].checks, err);
     if (status != KDA_OK) {
         kda_audit_free(audit);
         return status;

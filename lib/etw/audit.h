@@ -5,6 +5,7 @@
 #define KDA_ETW_AUDIT_H
 
 #include "kda/audit.h"
+#include "kda/pool.h"
 
 #include "base/alloc.h"
 #include "base/map.h"
@@ -83,7 +84,7 @@ bool kda_audit_runs(struct kda_audit *audit, const char *name, size_t size);
 /* Tables of checks, each ending with a row without id; audit.c names them in order. */
 extern const struct kda_check kda_checks_session[], kda_checks_consumer[], kda_checks_provider[],
     kda_checks_registration[], kda_checks_callback[], kda_checks_process[], kda_checks_system[],
-    kda_checks_code[];
+    kda_checks_code[], kda_checks_pool[];
 
 /* Another object was looked at. */
 static inline void kda_audit_examined(struct kda_audit *audit)

@@ -47,7 +47,8 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_consumer *con
                      const struct kda_subject *subject)
 {
     bool found = false;
-    if ((consumer->found_by & KDA_CONSUMER_LIST) || consumer->flags & FLAG_DISCONNECTED)
+    if ((consumer->found_by & KDA_CONSUMER_LIST) || consumer->found_by == KDA_CONSUMER_POOL ||
+        consumer->flags & FLAG_DISCONNECTED)
         return;
     if (!consumer->session &&
         (kda_audit_has_gap(audit, "sessions") || kda_audit_has_gap(audit, "session_slot"))) {
@@ -87,7 +88,7 @@ static void check_unlinked(struct kda_audit *audit)
 static void no_handle(struct kda_audit *audit, const struct kda_etw_consumer *consumer,
                       const struct kda_subject *subject)
 {
-    if (consumer->found_by & KDA_CONSUMER_HANDLE)
+    if (consumer->found_by & KDA_CONSUMER_HANDLE || consumer->found_by == KDA_CONSUMER_POOL)
         return;
     const struct kda_process *process = kda_process_at(audit->kernel, consumer->process_va);
     if (!process || !process->readable || process->exit_time_100ns)

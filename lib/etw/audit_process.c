@@ -65,8 +65,8 @@ static void check_unlinked(struct kda_audit *audit)
         const struct kda_process *process = &audit->processes[i];
         struct kda_subject subject = kda_subject_process(process);
         kda_audit_examined(audit);
-        if (process->found_by & KDA_FOUND_LIST)
-            continue;
+        if (process->found_by & KDA_FOUND_LIST || process->found_by == KDA_FOUND_POOL)
+            continue; /* pool.process tells of the latter */
         if (!process->readable) {
             kda_audit_open(audit, &subject, "its memory is not in the image");
             continue;
@@ -108,7 +108,7 @@ static void check_no_cid(struct kda_audit *audit)
         const struct kda_process *process = &audit->processes[i];
         struct kda_subject subject = kda_subject_process(process);
         kda_audit_examined(audit);
-        if (process->found_by & KDA_FOUND_CID)
+        if (process->found_by & KDA_FOUND_CID || process->found_by == KDA_FOUND_POOL)
             continue;
         if (!process->readable) {
             kda_audit_open(audit, &subject, "its memory is not in the image");

@@ -163,8 +163,9 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_provider *pro
                      const struct kda_subject *subject)
 {
     bool found = false;
-    if (provider->found_by & (KDA_PROVIDER_TABLE | KDA_PROVIDER_EMBEDDED) || !provider->has_guid)
-        return;
+    if (provider->found_by & (KDA_PROVIDER_TABLE | KDA_PROVIDER_EMBEDDED | KDA_PROVIDER_POOL) ||
+        !provider->has_guid)
+        return; /* pool.provider tells of the last */
     if (!provider->silo || provider->silo->table == 0) {
         kda_audit_open(audit, subject, "which list it should be on is not known");
         return;

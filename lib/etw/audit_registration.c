@@ -49,7 +49,8 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_provider *pro
                      const struct kda_etw_registration *reg, const struct kda_subject *subject)
 {
     bool found = false;
-    if ((reg->found_by & KDA_REG_LIST) || (reg->has_flags && reg->flags & FLAG_CLOSED))
+    if ((reg->found_by & KDA_REG_LIST) || reg->found_by == KDA_REG_POOL ||
+        (reg->has_flags && reg->flags & FLAG_CLOSED))
         return;
     uint64_t head = kda_audit_member(audit, provider->va, KDA_F_ETW_GUID_ENTRY_RegListHead);
     uint64_t link = member(audit, reg, KDA_F_ETW_REG_ENTRY_RegList);

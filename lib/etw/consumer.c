@@ -133,9 +133,7 @@ void kda_etw_join_consumers(struct kda_etw *etw)
         if (!kda_etw_repeat(etw, consumer->image))
             consumer->image = NULL;
         if (consumer->session)
-            ((struct kda_etw_session *)kda_etw_session_at(etw, consumer->session->silo,
-                                                          consumer->session->id))
-                ->consumer_count++;
+            ((struct kda_etw_session *)consumer->session)->consumer_count++;
     }
     for (size_t i = 0; i < etw->sessions.count; i++) {
         struct kda_etw_session *session = etw->sessions.items[i];
@@ -149,8 +147,7 @@ void kda_etw_join_consumers(struct kda_etw *etw)
         const struct kda_etw_consumer *consumer = etw->consumers.items[i];
         if (!consumer->session)
             continue;
-        struct kda_etw_session *session =
-            kda_etw_session_at(etw, consumer->session->silo, consumer->session->id);
+        struct kda_etw_session *session = (struct kda_etw_session *)consumer->session;
         session->consumers[session->consumer_count++] = consumer;
     }
 }

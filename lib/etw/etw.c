@@ -215,6 +215,18 @@ static void read_found(struct kda_etw *etw)
     }
 }
 
+static void carve(struct kda_etw *etw)
+{
+    static const enum kda_pool_kind order[] = {KDA_POOL_LOGGER, KDA_POOL_GUID_ENTRY,
+                                               KDA_POOL_REGISTRATION, KDA_POOL_CONSUMER};
+    if (!kda_pool_carving(etw->kernel))
+        return;
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        kda_etw_carve(etw, order[i]);
+        read_found(etw);
+    }
+}
+
 static void read_everything(struct kda_etw *etw)
 {
     read_found(etw);
@@ -225,6 +237,7 @@ static void read_everything(struct kda_etw *etw)
         kda_etw_read_handles(etw);
         read_found(etw);
     } while (kda_etw_read_owners(etw));
+    carve(etw);
     if (kda_kernel_exhausted(etw->kernel))
         kda_gaps_add(kda_etw_gaps(etw), "work", 0, KDA_LIMIT,
                      "structures of this image lead round and round; reading was stopped, and what "

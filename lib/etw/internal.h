@@ -5,6 +5,7 @@
 #define KDA_ETW_INTERNAL_H
 
 #include "kda/etw.h"
+#include "kda/pool.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -104,6 +105,9 @@ struct kda_etw_silo *kda_etw_default_silo(struct kda_etw *etw, bool readable,
 
 /* session.c */
 void kda_etw_read_sessions(struct kda_etw *etw, struct kda_etw_silo *silo);
+/* A context that no slot holds any more. */
+void kda_etw_pool_session(struct kda_etw *etw, struct kda_etw_silo *silo, uint32_t slot,
+                          uint64_t va);
 struct kda_etw_session *kda_etw_session_at(const struct kda_etw *etw,
                                            const struct kda_etw_silo *silo, uint32_t slot);
 
@@ -133,6 +137,10 @@ void kda_etw_read_handles(struct kda_etw *etw);
 /* owners.c: processes that nothing but the pointers of other objects names; true if there were
  * new ones. */
 bool kda_etw_read_owners(struct kda_etw *etw);
+
+/* carve.c: objects of a kind that only pool blocks show; nothing unless the kernel carves. What
+ * they belong to must have been carved, and read, before: loggers and GUID entries come first. */
+void kda_etw_carve(struct kda_etw *etw, enum kda_pool_kind kind);
 
 /* filter.c */
 void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider);

@@ -139,6 +139,24 @@ static void add_session(struct kda_etw *etw, struct kda_etw_silo *silo, uint32_t
     session->id = slot;
     session->va = va;
     session->slot_va = slot_va;
+    session->found_by = KDA_SESSION_SLOT;
+    read_session(etw, session);
+}
+
+void kda_etw_pool_session(struct kda_etw *etw, struct kda_etw_silo *silo, uint32_t slot,
+                          uint64_t va)
+{
+    /* Where its slot has another context by now, that one is what the number means. */
+    struct kda_map *map = kda_etw_session_at(etw, silo, slot) ? NULL : &etw->session_by_slot;
+    struct kda_etw_session *session =
+        kda_etw_add(etw, &etw->sessions, map, slot_key(etw, silo, slot), sizeof(*session),
+                    (size_t)KDA_ETW_MAX_SILOS * KDA_ETW_MAX_LOGGERS, "sessions");
+    if (!session)
+        return;
+    session->silo = silo;
+    session->id = slot;
+    session->va = va;
+    session->found_by = KDA_SESSION_POOL;
     read_session(etw, session);
 }
 

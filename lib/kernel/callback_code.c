@@ -152,19 +152,20 @@ struct ring_proof {
     size_t known, wrong;
 };
 
-static bool on_record(void *context, uint64_t link_va, bool readable)
+static enum kda_step on_record(void *context, uint64_t link_va, enum kda_link how)
 {
     struct ring_proof *proof = context;
     uint8_t record[KDA_REGISTRY_SIZE];
-    if (!readable || kda_read(proof->kernel, link_va, record, sizeof(record), NULL) != KDA_OK)
-        return true;
+    if (how == KDA_LINK_MISSING ||
+        kda_read(proof->kernel, link_va, record, sizeof(record), NULL) != KDA_OK)
+        return KDA_STEP_TAKE;
     uint64_t function = kda_le64(record + KDA_REGISTRY_FUNCTION);
     if (!kda_is_kernel_va(proof->kernel, function) || in_driver(proof->kernel, link_va))
         proof->wrong++;
     else if (in_code(proof->kernel, function) &&
              is_altitude(proof->kernel, link_va + KDA_REGISTRY_ALTITUDE))
         proof->known++;
-    return proof->wrong == 0;
+    return proof->wrong == 0 ? KDA_STEP_TAKE : KDA_STEP_STOP;
 }
 
 static bool is_ring(struct kda_kernel *kernel, uint64_t va)

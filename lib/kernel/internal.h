@@ -5,6 +5,7 @@
 #define KDA_KERNEL_INTERNAL_H
 
 #include "kda/kernel.h"
+#include "kda/pool.h"
 
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -58,6 +59,15 @@ struct kda_kdbg {
     bool no_memory; /* in the last attempt */
 };
 
+/* Blocks that were carved out of physical memory. */
+struct kda_pool {
+    struct kda_pool_block *blocks;
+    size_t count, capacity;
+    bool full;
+    const char *lacks[KDA_POOL_KINDS];
+    uint64_t regions[8]; /* bit per entry of a top table: listed objects stand there */
+};
+
 struct kda_kernel {
     struct kda_image *image;
     struct kda_kernel_info info;
@@ -84,6 +94,7 @@ struct kda_kernel {
     struct kda_error process_type_error; /* status KDA_OK: process_type is known */
 
     struct kda_kdbg kdbg;
+    struct kda_pool *pool; /* NULL until it was asked for */
 
     uint32_t handle_pages; /* read so far, against KDA_MAX_HANDLE_PAGES */
     bool cookie_read;      /* or given; else the processes are asked, again when there are more */
@@ -166,6 +177,15 @@ static inline bool kda_proof_convinces(const struct kda_proof *proof)
 {
     return proof->good >= 2 && proof->good > proof->bad;
 }
+
+/* Addresses of the blocks found so far, by the page tables. */
+void kda_pool_map(struct kda_kernel *kernel);
+void kda_pool_free(struct kda_kernel *kernel);
+/* Gives each process that stands in a pool block and lives to `found`; which of them the lists name
+ * is the caller's to know. False from `found` ends it. */
+enum kda_status kda_pool_processes(struct kda_kernel *kernel, uint8_t type,
+                                   bool (*found)(void *context, uint64_t va), void *context,
+                                   struct kda_error *err);
 
 /* Reads of one qword, for facts that may be missing; false for va 0. */
 bool kda_read_u64(struct kda_kernel *kernel, uint64_t va, uint64_t *ret);

@@ -126,6 +126,7 @@ void kda_kernel_close(struct kda_kernel *kernel)
         kda_free(kernel->cache->pages);
     kda_free(kernel->cache);
     kda_free(kernel->tlb);
+    kda_pool_free(kernel);
     kda_free(kernel->modules);
     kda_free(kernel->processes);
     kda_map_deinit(&kernel->process_by_va);

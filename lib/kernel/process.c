@@ -216,6 +216,26 @@ static bool on_cid(void *context, const struct kda_handle *handle)
     return scan->status == KDA_OK;
 }
 
+static bool on_pool(void *context, uint64_t va)
+{
+    struct process_scan *scan = context;
+    (void)record(scan, va, KDA_FOUND_POOL);
+    return scan->status == KDA_OK;
+}
+
+/* What no list names any more; nothing without the option. */
+static enum kda_status scan_pool(struct process_scan *scan, struct kda_error *err)
+{
+    uint8_t type;
+    if (kda_process_type(scan->kernel, &type, NULL) == KDA_OK)
+        return kda_pool_processes(scan->kernel, type, on_pool, scan, err);
+    const struct kda_pool_block *blocks;
+    size_t count;
+    enum kda_status status = kda_pool_blocks(scan->kernel, &blocks, &count, err);
+    kda_pool_set_lacks(scan->kernel, KDA_POOL_PROCESS, "the object type Process");
+    return status;
+}
+
 static enum kda_status scan_active_list(struct process_scan *scan, struct kda_error *err)
 {
     struct kda_kernel *kernel = scan->kernel;
@@ -440,6 +460,11 @@ static enum kda_status find_processes(struct process_scan *scan, struct kda_erro
         return status;
     scan_cid_table(scan);
     scan_neighbours(scan, 0);
+    if (scan->status == KDA_OK && scan->kernel->options.carve) {
+        status = scan_pool(scan, err);
+        if (status != KDA_OK)
+            return status;
+    }
     if (scan->status != KDA_OK)
         return kda_fail(err, scan->status, "kernel", "out of memory for the process list");
     return KDA_OK;

@@ -79,6 +79,7 @@ static void put_session_consumers(struct kda_row *row, const struct kda_etw_sess
 
 void kda_build_session(struct kda_row *row, const struct kda_etw_session *s)
 {
+    static const char *const ways[] = {"slot", "pool"};
     if (s->silo)
         kda_put_text(row, "silo", s->silo->label);
     kda_put_uint(row, "id", s->id);
@@ -116,11 +117,13 @@ void kda_build_session(struct kda_row *row, const struct kda_etw_session *s)
         put_known(row, "security", s->security);
     put_u32(row, "num_consumers", HAS(s, NUM_CONSUMERS), s->num_consumers);
     put_session_consumers(row, s);
+    if (s->found_by == KDA_SESSION_POOL) /* all others have a slot */
+        PUT_BITS(row, "found_by", s->found_by, ways);
 }
 
 void kda_build_consumer(struct kda_row *row, const struct kda_etw_consumer *c)
 {
-    static const char *const ways[] = {"list", "handle"};
+    static const char *const ways[] = {"list", "handle", "pool"};
     if (c->silo)
         kda_put_text(row, "silo", c->silo->label);
     if (c->session)
@@ -217,7 +220,7 @@ static void put_filter(struct kda_row *row, const struct kda_etw_filter *f)
 
 static void put_registration(struct kda_row *row, const struct kda_etw_registration *r)
 {
-    static const char *const ways[] = {"list", "group_list", "handle", "symbol"};
+    static const char *const ways[] = {"list", "group_list", "handle", "symbol", "pool"};
     kda_put_object(row, NULL);
     kda_put_hex(row, "va", r->va);
     if (r->has_kind)
@@ -243,7 +246,7 @@ static void put_registration(struct kda_row *row, const struct kda_etw_registrat
 
 void kda_build_provider(struct kda_row *row, const struct kda_etw_provider *p)
 {
-    static const char *const ways[] = {"table", "registration", "embedded", "symbol"};
+    static const char *const ways[] = {"table", "registration", "embedded", "symbol", "pool"};
     if (p->silo)
         kda_put_text(row, "silo", p->silo->label);
     if (p->has_type)
@@ -295,7 +298,7 @@ void kda_report_provider(struct kda_report *report, const struct kda_etw_provide
 
 void kda_report_process(struct kda_report *report, const struct kda_process *p, const char *silo)
 {
-    static const char *const ways[] = {"list", "handle_table", "cid", "back_pointer"};
+    static const char *const ways[] = {"list", "handle_table", "cid", "back_pointer", "pool"};
     struct kda_row *row = kda_report_row(report, KDA_ROW_PROCESS);
     if (p->has_pid)
         kda_put_uint(row, "pid", p->pid);

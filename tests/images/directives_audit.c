@@ -97,7 +97,38 @@ static void on_poke(struct line *l)
     f->pokes[f->poke_count++] = (struct poke){object, field, value, width, l->number};
 }
 
+static void on_block(struct line *l)
+{
+    struct forge *f = l->f;
+    void *items = more(l, f->blocks, &f->block_cap, f->block_count, sizeof(*f->blocks));
+    if (!items)
+        return;
+    f->blocks = items;
+    struct block_plan *plan = &f->blocks[f->block_count++];
+    plan->line = l->number;
+    plan->object = line_word(l, 0);
+    plan->freed = line_flag(l, "freed");
+    plan->unlink = line_flag(l, "unlink");
+    plan->tag = line_text(l, "tag", NULL);
+    plan->copy = line_text(l, "copy", NULL);
+    plan->size = line_number(l, "size", 0, 0xff0);
+    plan->previous = line_number(l, "previous", 0, 0xff0);
+    if (!plan->object || (plan->tag && strlen(plan->tag) != 4) ||
+        (plan->copy && strcmp(plan->copy, "mapped") != 0 && strcmp(plan->copy, "unmapped") != 0 &&
+         strcmp(plan->copy, "alias") != 0))
+        line_fail(l, "block needs an object; tags have four letters, a copy is mapped, unmapped or "
+                     "alias");
+}
+
+static void on_bigpages(struct line *l)
+{
+    const char *tag = line_word(l, 0);
+    if (!tag || strlen(tag) != 4)
+        line_fail(l, "bigpages needs a tag of four letters");
+    l->f->opt.big_tag = tag;
+}
+
 const struct directive audit_directives[] = {
-    {"callback", on_callback}, {"code", on_code}, {"user", on_user},
-    {"poke", on_poke},         {NULL, NULL},
+    {"callback", on_callback}, {"code", on_code},         {"user", on_user}, {"poke", on_poke},
+    {"block", on_block},       {"bigpages", on_bigpages}, {NULL, NULL},
 };

@@ -331,6 +331,7 @@ static void build_all(struct forge *f)
     kernel_finish(f);
     processes_finish(f);
     users_build(f);
+    blocks_apply(f);
     pokes_apply(f);
     hostile_apply(f);
     holes_apply(f);
@@ -368,6 +369,7 @@ void forge_free(struct forge *f)
     kda_free(f->cid.entries);
     kda_free(f->hole_plans);
     kda_free(f->pokes);
+    kda_free(f->blocks);
     kda_free(f->users);
     kda_free(f->hostiles);
     kda_free(f->truth.modules);

@@ -60,6 +60,21 @@ struct hole {
     unsigned line;
 };
 
+/* What is done to the pool block of an object. */
+struct block_plan {
+    const char *object;      /* as poke names it */
+    const char *tag, *copy;  /* nullable */
+    uint64_t size, previous; /* 0 = as built */
+    bool freed, unlink;
+    unsigned line;
+};
+
+#define FORGE_MAX_BIGS 512u
+struct big_block {
+    uint64_t va, size;
+    char tag[4];
+};
+
 struct hostile {
     const char *verb, *what;
     unsigned line;
@@ -106,6 +121,7 @@ struct scenario_options {
     enum kernel_pages pages;
     uint32_t cpus, max_loggers;
     uint64_t system_time;
+    const char *big_tag; /* blocks of this tag get pages of their own and no header; NULL = none */
 };
 
 struct forge {
@@ -150,6 +166,10 @@ struct forge {
     size_t code_count;
     struct poke *pokes;
     size_t poke_count, poke_cap;
+    struct block_plan *blocks;
+    size_t block_count, block_cap;
+    struct big_block bigs[FORGE_MAX_BIGS]; /* blocks without header */
+    size_t big_count;
     struct user_plan *users;
     size_t user_count, user_cap;
     struct hole *hole_plans;
@@ -255,6 +275,10 @@ void buffers_readable(struct forge *f);
 void callbacks_build(struct forge *f);
 void users_build(struct forge *f);
 void pokes_apply(struct forge *f);
+/* Address and structure of an object as poke names it; fails the build when there is none. */
+uint64_t object_named(struct forge *f, const char *object, const char **type);
+/* blocks.c */
+void blocks_apply(struct forge *f);
 uint64_t user_part(const struct forge *f, const char *part, uint64_t pid); /* 0 = none */
 
 /* story.c: the n-th record of a short story, with its payload. */

@@ -90,6 +90,14 @@ static bool resolve(struct forge *f, const char *object, struct target *t)
     return false;
 }
 
+uint64_t object_named(struct forge *f, const char *object, const char **type)
+{
+    struct target target = {0, NULL};
+    (void)resolve(f, object, &target);
+    *type = target.type;
+    return target.va;
+}
+
 /* "CollectionOn" of the target's own structure, or "TRACE_ENABLE_INFO.Level". */
 static bool field_named(const struct target *t, const char *name, size_t size,
                         enum kda_field_id *ret)

@@ -163,7 +163,8 @@ uint64_t pool_alloc(struct forge *f, enum pool which, uint64_t size, const char 
 {
     struct pool_state *pool = &f->pool[which];
     uint64_t block = 16 + ((size + 15) & ~(uint64_t)15);
-    bool big = block > PAGE;
+    bool headless = f->opt.big_tag && memcmp(tag, f->opt.big_tag, 4) == 0;
+    bool big = block > PAGE || headless;
     if (!forge_ok(f))
         return 0;
     uint64_t room = PAGE - pool->next % PAGE;
@@ -174,6 +175,10 @@ uint64_t pool_alloc(struct forge *f, enum pool which, uint64_t size, const char 
     if (alone)
         pool->next = (pool->next + PAGE - 1) / PAGE * PAGE;
     pool_map_to(f, pool, pool->next);
+    if (big && f->opt.big_tag && f->big_count < FORGE_MAX_BIGS) {
+        f->bigs[f->big_count] = (struct big_block){.va = va, .size = size};
+        memcpy(f->bigs[f->big_count++].tag, tag, 4);
+    }
     if (big)
         return va;
     pool_header(f, va, block, tag);

@@ -10,9 +10,15 @@
 void audited_start(struct audited *run, const char *drop, const char *add,
                    const struct kda_audit_options *options)
 {
+    audited_carve(run, drop, add, options, false);
+}
+
+void audited_carve(struct audited *run, const char *drop, const char *add,
+                   const struct kda_audit_options *options, bool carve)
+{
     struct kda_error err;
     char *text = forged_text("audit", drop, add);
-    forged_open(&run->forged, text, true);
+    forged_carve(&run->forged, text, true, carve);
     free(text);
     if (kda_audit_run(run->forged.kernel, run->forged.etw, options, &run->audit, &err) != KDA_OK)
         fail_msg("%s", err.text);

@@ -48,8 +48,13 @@ char *forged_text(const char *name, const char *drop, const char *add)
 
 void forged_open(struct forged *forged, const char *text, bool etw_may_fail)
 {
+    forged_carve(forged, text, etw_may_fail, false);
+}
+
+void forged_carve(struct forged *forged, const char *text, bool etw_may_fail, bool carve)
+{
     struct kda_error err = {0};
-    struct kda_kernel_options options = {0};
+    struct kda_kernel_options options = {.carve = carve};
     memset(forged, 0, sizeof(*forged));
     options.symbols.path = "profile";
     if (forge_build_memory(text, FORGE_RAW, &forged->bytes, &forged->size, &err) != KDA_OK)

@@ -25,6 +25,8 @@ char *forged_text(const char *name, const char *drop, const char *add);
 /* Builds and opens; fails the test when that is not possible. A model that cannot be read is NULL
  * if `etw_may_fail`. */
 void forged_open(struct forged *forged, const char *text, bool etw_may_fail);
+/* The same, looking for objects in pool memory too if `carve`. */
+void forged_carve(struct forged *forged, const char *text, bool etw_may_fail, bool carve);
 void forged_close(struct forged *forged);
 
 #endif

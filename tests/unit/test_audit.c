@@ -18,6 +18,7 @@
 #define PROCESS "{22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716}"
 #define GROUP "{11111111-2222-3333-4444-555555555555}"
 #define OTHER "{99999999-0000-0000-0000-000000000001}"
+#define NEIGHBOUR "{a9999999-0000-0000-0000-000000000001}" /* in the same bucket */
 #define SYSTEM_SD "sd=O:SYG:SYD:(A;;0x120fff;;;SY)"
 #define SLOT "EnableInfo/TRACE_ENABLE_INFO."
 #define COMBINED "ProviderEnableInfo/TRACE_ENABLE_INFO."
@@ -191,6 +192,15 @@ static const struct trick tricks[] = {
      "process", "amsi.exe (904)", HIGH},
     {"code.user", NULL, "process 904 name=amsi.exe\nuser 904 patch=EtwEventWrite:cc", "process",
      "amsi.exe (904)", INFO},
+    {"pool.session", NULL, "session 12 name=Hidden mode=0x400 hidden", "session", "Hidden",
+     CRITICAL},
+    {"pool.consumer", NULL, "consumer session=9 pid=800 unlinked nohandle", "consumer",
+     "lsass.exe (800) of Edr", CRITICAL},
+    {"pool.provider", NULL, "provider " OTHER " unlinked", "provider", OTHER, CRITICAL},
+    {"pool.registration", NULL, "reg " PROCESS " user pid=800 unlinked nohandle", "registration",
+     "by lsass.exe (800)", CRITICAL},
+    {"pool.process", NULL, "process 1200 name=ghost.exe unlinked nocid notablelink", "process",
+     "ghost.exe (1200)", CRITICAL},
 };
 #define TRICKS (sizeof(tricks) / sizeof(tricks[0]))
 
@@ -279,6 +289,19 @@ static const struct hole holes[] = {
      "process", "no.exe (904)", "all zero"},
     {"code.user", "process 904 name=no.exe\nuser 904 nontdll", "process", "no.exe (904)",
      "no module ntdll.dll"},
+    {"pool.session", "session 12 name=Hidden mode=0x400 hidden\nhole what=array:0", "session",
+     "Hidden", "slot of the logger array"},
+    {"pool.consumer", "consumer session=3 pid=800 unlinked nohandle\nhole what=consumer:412",
+     "consumer", "lsass.exe (800)", "list of consumers"},
+    {"pool.provider",
+     "provider " OTHER " unlinked\nprovider " NEIGHBOUR "\nhole what=provider:" NEIGHBOUR,
+     "provider", OTHER, "hash bucket"},
+    {"pool.registration",
+     "reg {2a576b87-09a7-520e-c21a-4942f0271d67} user pid=800 unlinked nohandle\n" NO_REG,
+     "registration", "by lsass.exe (800)", "list of registrations"},
+    {"pool.process",
+     "process 1200 name=ghost.exe unlinked nocid notablelink\nhole what=process:412", "process",
+     "ghost.exe", "active process list"},
 };
 #define HOLES (sizeof(holes) / sizeof(holes[0]))
 
@@ -289,13 +312,19 @@ static bool part_of(const char *part, const char *text)
 
 /* ---- the tests ---- */
 
+/* Those checks need the scan; all others are tested as they run without it. */
+static bool of_pool(const char *check)
+{
+    return strncmp(check, "pool.", 5) == 0;
+}
+
 static unsigned failed; /* rows of a table; all are shown */
 
 static void check_trick(const struct trick *trick, size_t number)
 {
     struct audited run;
     size_t count, matching = 0;
-    audited_start(&run, trick->drop, trick->add, NULL);
+    audited_carve(&run, trick->drop, trick->add, NULL, of_pool(trick->check));
     const struct kda_audit_finding *const *findings = kda_audit_findings(run.audit, &count);
     for (size_t i = 0; i < count; i++) {
         const struct kda_audit_finding *f = findings[i];
@@ -330,7 +359,7 @@ static void check_hole(const struct hole *hole, size_t number)
 {
     struct audited run;
     size_t count, matching = 0;
-    audited_start(&run, NULL, hole->add, NULL);
+    audited_carve(&run, NULL, hole->add, NULL, of_pool(hole->check));
     const struct kda_unchecked *open = kda_audit_unchecked(run.audit, &count);
     for (size_t i = 0; i < count; i++) {
         const struct kda_unchecked *u = &open[i];
@@ -387,7 +416,7 @@ static void test_healthy_machine_passes(void **state)
     struct audited run;
     size_t count;
     (void)state;
-    audited_start(&run, NULL, NULL, NULL);
+    audited_carve(&run, NULL, NULL, NULL, true);
     const struct kda_check_result *results = kda_audit_results(run.audit, &count);
     for (size_t i = 0; i < count; i++)
         if (results[i].outcome != KDA_CHECK_PASSED || results[i].examined == 0) {

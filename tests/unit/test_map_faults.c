@@ -21,7 +21,13 @@ static const char scenario[] =
     "provider {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} enable=1,level=5,any=0x10 "
     "filter=pids:412 filter=exes:a.exe\n"
     "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} kernel driver=nt\n"
-    "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} user pid=412 traits=Name\n";
+    "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} user pid=412 traits=Name\n"
+    /* on no list: only pool blocks show these */
+    "process 1200 ppid=4 name=ghost.exe unlinked nocid notablelink\n"
+    "session 2 name=Two mode=0x100 hidden\n"
+    "consumer session=1 pid=412 unlinked nohandle\n"
+    "provider {22222222-0e7b-422b-a0c7-2fad1fd0e716} unlinked\n"
+    "reg {22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716} user pid=412 unlinked nohandle\n";
 
 /* What a run came to; equal for equal results. */
 struct result {
@@ -75,6 +81,7 @@ static struct result run(const uint8_t *bytes, size_t size)
     memset(&r, 0, sizeof(r));
     memset(&options, 0, sizeof(options));
     options.symbols.path = "profile";
+    options.carve = true;
     r.status = kda_image_open_memory(bytes, size, "faults", &image, &err);
     if (r.status == KDA_OK)
         r.status = kda_kernel_open(image, &options, &kernel, &err);
@@ -106,7 +113,7 @@ static void every_fault(enum forge_format format)
         fail_msg("%s", err.text);
     struct result good = run(bytes, size);
     assert_int_equal(good.status, KDA_OK);
-    assert_true(good.sessions == 1 && good.consumers == 1 && good.registrations == 2);
+    assert_true(good.sessions == 2 && good.consumers == 2 && good.registrations == 3);
     fired = true;
     for (uint64_t n = 1; fired; n++) {
         assert_true(n < 100000);
