@@ -266,6 +266,8 @@ struct kda_process {
     uint8_t protection;                          /* PS_PROTECTION.Level */
     uint64_t handle_table;                       /* 0 = none or unknown */
     uint64_t cid_va;                             /* entry in the CID table, 0 = none */
+    uint64_t cid;                                /* the id of that entry */
+
     uint64_t job;                                /* EJOB, 0 = none */
     uint64_t server_silo;                        /* EJOB of the server silo, 0 = host or unknown */
     bool has_silo; /* job and server_silo were read (or do not exist in this build) */

@@ -57,6 +57,8 @@ struct kda_etw_consumer *kda_etw_consumer(struct kda_etw *etw, uint64_t va, unsi
 {
     struct kda_etw_consumer *consumer = kda_etw_lookup(&etw->consumers, &etw->consumer_by_va, va);
     if (!consumer) {
+        if (kda_etw_refused(etw, va))
+            return NULL;
         if (!kda_etw_plausible_consumer(etw, va)) {
             kda_etw_gap(etw, "consumer", va, KDA_BAD_DATA,
                         "a %s leads here, where no consumer is (or its page was overwritten)",

@@ -26,6 +26,18 @@ void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_st
     va_end(args);
 }
 
+enum kda_step kda_etw_refuse(struct kda_etw *etw, const char *what, uint64_t va, const char *fmt,
+                             ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (!kda_etw_stop(etw))
+        kda_gaps_addv(kda_etw_gaps(etw), what, va, KDA_BAD_DATA, fmt, args);
+    va_end(args);
+    etw->out_of_memory |= !kda_map_put(&etw->refused, va, 1);
+    return kda_etw_stop(etw) ? KDA_STEP_STOP : KDA_STEP_REFUSE;
+}
+
 void kda_etw_walk(struct kda_etw *etw, uint64_t head, size_t max, const char *what, kda_list_fn fn,
                   void *context)
 {
@@ -326,6 +338,7 @@ void kda_etw_free(struct kda_etw *etw)
     kda_map_deinit(&etw->provider_by_va);
     kda_map_deinit(&etw->registration_by_va);
     kda_map_deinit(&etw->tables_read);
+    kda_map_deinit(&etw->refused);
     kda_map_deinit(&etw->named_process);
     kda_map_deinit(&etw->sddl_by_va);
     kda_arena_deinit(&etw->arena);

@@ -176,8 +176,14 @@ static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size,
 {
     uint8_t bytes[256];
     uint64_t value = 0;
-    if (size > sizeof(bytes) || kda_read(etw->kernel, header, bytes, size, NULL) != KDA_OK)
-        return true; /* the reads below say what is missing */
+    struct kda_error why;
+    enum kda_status status =
+        size > sizeof(bytes) ? KDA_OK : kda_read(etw->kernel, header, bytes, size, &why);
+    if (status != KDA_OK) {
+        kda_etw_gap(etw, "filter", header, status, "slot %u may have a filter: %s", filter->slot,
+                    why.text);
+        return false;
+    }
     filter->has_flags =
         kda_etw_field(etw, "filter", header, KDA_F_ETW_FILTER_HEADER_FilterFlags, &value);
     filter->flags = (uint32_t)value;

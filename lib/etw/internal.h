@@ -29,6 +29,7 @@ struct kda_etw {
     struct kda_map registration_by_va;
     size_t silos_read, consumer_lists_read, registration_lists_read; /* how far the work has come */
     struct kda_map tables_read;   /* handle tables whose handles were looked at */
+    struct kda_map refused;       /* addresses that the list they stand on did not take */
     struct kda_map named_process; /* addresses of processes that objects name */
     struct kda_map sddl_by_va;    /* descriptor -> its text: many objects share one */
     size_t sddl_bytes; /* of security text written so far, against a limit in security.c */
@@ -93,6 +94,16 @@ bool kda_etw_plausible_session(struct kda_etw *etw, uint64_t va, uint32_t slot);
 bool kda_etw_plausible_consumer(struct kda_etw *etw, uint64_t va);
 bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va);
 bool kda_etw_plausible_registration(struct kda_etw *etw, uint64_t va);
+/* Does the first registration on the entry's list name it back? */
+bool kda_etw_entry_is_named(struct kda_etw *etw, uint64_t va);
+/* A gap for something that stands on a list and does not belong there; whoever else points at it
+ * gets no row either. */
+enum kda_step kda_etw_refuse(struct kda_etw *etw, const char *what, uint64_t va, const char *fmt,
+                             ...) KDA_PRINTF(4, 5);
+static inline bool kda_etw_refused(const struct kda_etw *etw, uint64_t va)
+{
+    return kda_map_get(&etw->refused, va, NULL);
+}
 /* The bucket of the hash table that an entry with this GUID belongs to: its four words, exclusive
  * or, modulo 64. Source: docs/etw.md. */
 #define KDA_ETW_BUCKETS 64u

@@ -131,7 +131,8 @@ bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va)
     struct evidence e = {0, 0};
     uint8_t guid[16];
     uint64_t guid_at = kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_Guid);
-    if (!kda_is_kernel_va(etw->kernel, va) || (va & 7) != 0 || guid_at == 0)
+    if (!kda_is_kernel_va(etw->kernel, va) || (va & 7) != 0 || guid_at == 0 ||
+        kda_etw_refused(etw, va))
         return false;
     enum kda_status status = kda_read(etw->kernel, guid_at, guid, sizeof(guid), NULL);
     if (status == KDA_UNMAPPED || (status == KDA_OK && memcmp(guid, zero, sizeof(guid)) == 0))
@@ -140,6 +141,24 @@ bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va)
     weigh_ring(etw, &e, kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_GuidList));
     weigh_state(etw, &e, va, KDA_F_ETW_GUID_ENTRY_SiloState);
     return e.good + e.bad == 0 || e.good > e.bad;
+}
+
+bool kda_etw_entry_is_named(struct kda_etw *etw, uint64_t va)
+{
+    static const struct {
+        enum kda_field_id link, back;
+    } ways[] = {{KDA_F_ETW_REG_ENTRY_RegList, KDA_F_ETW_REG_ENTRY_GuidEntry},
+                {KDA_F_ETW_REG_ENTRY_GroupRegList, KDA_F_ETW_REG_ENTRY_GroupEntry}};
+    uint64_t head = kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_RegListHead), entry;
+    uint8_t first[8];
+    if (head == 0 || kda_read(etw->kernel, head, first, sizeof(first), NULL) != KDA_OK)
+        return false;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        uint32_t at = kda_field_offset(etw->kernel, ways[i].link);
+        if (at != KDA_NONE && get(etw, kda_le64(first) - at, ways[i].back, &entry) && entry == va)
+            return true;
+    }
+    return false;
 }
 
 static void weigh_kind(struct kda_etw *etw, struct evidence *evidence, uint64_t va)

@@ -75,6 +75,8 @@ struct kda_etw_provider *kda_etw_provider(struct kda_etw *etw, uint64_t va, unsi
 {
     struct kda_etw_provider *provider = kda_etw_lookup(&etw->providers, &etw->provider_by_va, va);
     if (!provider) {
+        if (kda_etw_refused(etw, va))
+            return NULL;
         provider = kda_etw_add(etw, &etw->providers, &etw->provider_by_va, va, sizeof(*provider),
                                KDA_ETW_MAX_GUIDS, "providers");
         if (!provider)
@@ -98,9 +100,16 @@ static bool belongs(struct kda_etw *etw, uint64_t va, uint32_t bucket)
 {
     uint8_t guid[16];
     uint64_t guid_at = kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_Guid);
-    return (va & 7) == 0 &&
-           (guid_at == 0 || kda_read(etw->kernel, guid_at, guid, sizeof(guid), NULL) != KDA_OK ||
-            kda_etw_bucket_of(guid) == bucket);
+    return guid_at == 0 || kda_read(etw->kernel, guid_at, guid, sizeof(guid), NULL) != KDA_OK ||
+           kda_etw_bucket_of(guid) == bucket;
+}
+
+/* Entries are allocated: none stands in the table that leads to it, or in the kernel image. */
+static bool allocated(const struct bucket_walk *walk, uint64_t va)
+{
+    const struct kda_kernel_info *kernel = kda_kernel_info(walk->etw->kernel);
+    return (va & 7) == 0 && va - kernel->base >= kernel->id.pe_size &&
+           va - walk->silo->table >= (uint64_t)bucket_size(walk->etw) * BUCKETS;
 }
 
 /* Known by address alone it is a row all the same. */
@@ -108,15 +117,20 @@ static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how
 {
     struct bucket_walk *walk = context;
     uint64_t va = link_va - walk->at;
-    if (!belongs(walk->etw, va, walk->bucket) ||
-        (how != KDA_LINK_MISSING && !kda_etw_plausible_entry(walk->etw, va))) {
-        kda_etw_gap(walk->etw, "provider", va, KDA_BAD_DATA,
-                    "bucket %u of the table leads here, where no entry of that bucket is (or its "
-                    "page was overwritten)",
-                    walk->bucket);
-        return KDA_STEP_REFUSE;
-    }
+    bool right = allocated(walk, va) && belongs(walk->etw, va, walk->bucket);
+    bool named = !right && allocated(walk, va) && kda_etw_entry_is_named(walk->etw, va);
+    if ((!right && !named) || (how != KDA_LINK_MISSING && !kda_etw_plausible_entry(walk->etw, va)))
+        return kda_etw_refuse(walk->etw, "provider", va,
+                              "bucket %u of the table leads here, where no entry of that bucket is "
+                              "(or its page was overwritten)",
+                              walk->bucket);
     struct kda_etw_provider *provider = kda_etw_provider(walk->etw, va, KDA_PROVIDER_TABLE);
+    if (provider && named && provider->has_guid) {
+        provider->has_guid = false;
+        kda_etw_gap(walk->etw, "provider_guid", va, KDA_BAD_DATA,
+                    "its GUID does not belong into bucket %u, where the entry stands",
+                    walk->bucket);
+    }
     if (provider && !provider->has_type) {
         provider->has_type = true;
         provider->type = walk->type;
@@ -131,6 +145,8 @@ static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how
 static void read_embedded(struct kda_etw *etw, struct kda_etw_silo *silo)
 {
     static const uint8_t zero[16];
+    static const uint8_t wanted[16] = {0x25, 0x96, 0x84, 0x54, 0x78, 0x54, 0x94, 0x49,
+                                       0xa5, 0xba, 0x3e, 0x3b, 0x03, 0x28, 0xc3, 0x0d};
     uint64_t va = silo->state
                       ? kda_etw_member(etw, silo->state,
                                        KDA_F_ETW_SILODRIVERSTATE_EtwpSecurityProviderGuidEntry)
@@ -143,6 +159,11 @@ static void read_embedded(struct kda_etw *etw, struct kda_etw_silo *silo)
     enum kda_status status = kda_read(etw->kernel, guid_at, guid, sizeof(guid), &why);
     if (status == KDA_OK && memcmp(guid, zero, sizeof(guid)) == 0)
         return; /* not initialised: this silo has no security provider */
+    if (status == KDA_OK && memcmp(guid, wanted, sizeof(guid)) != 0) {
+        kda_etw_gap(etw, "provider", va, KDA_BAD_DATA,
+                    "the place of Security-Auditing's entry holds another GUID");
+        return;
+    }
     struct kda_etw_provider *provider = kda_etw_provider(etw, va, KDA_PROVIDER_EMBEDDED);
     if (!provider)
         return;

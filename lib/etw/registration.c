@@ -51,6 +51,13 @@ static void read_kind(struct kda_etw *etw, struct kda_etw_registration *reg)
     }
     if (!reg->has_kind)
         return;
+    /* A callback is no process: then the bit was changed, or the pointer. */
+    if (reg->kernel && callback != 0 && kda_process_at(etw->kernel, callback)) {
+        kda_etw_gap(etw, "registration", reg->va, KDA_BAD_DATA,
+                    "says that it is the kernel's, and names a process");
+        reg->has_kind = reg->has_flags = false;
+        return;
+    }
     if (!reg->kernel) {
         reg->process_va = process;
         return;
@@ -177,6 +184,8 @@ struct kda_etw_registration *kda_etw_registration(struct kda_etw *etw, uint64_t 
     struct kda_etw_registration *reg =
         kda_etw_lookup(&etw->registrations, &etw->registration_by_va, va);
     if (!reg) {
+        if (kda_etw_refused(etw, va))
+            return NULL;
         if (!kda_etw_plausible_registration(etw, va)) {
             kda_etw_gap(etw, "registration", va, KDA_BAD_DATA,
                         "%s leads here, where no registration is (or its page was overwritten)",
@@ -222,12 +231,11 @@ static enum kda_step on_reg(void *context, uint64_t link_va, enum kda_link how)
     struct reg_walk *walk = context;
     uint64_t va = link_va - walk->at;
     (void)how;
-    if (!names_entry(walk, va)) {
-        kda_etw_gap(walk->etw, "registration", va, KDA_BAD_DATA,
-                    "the list of the entry at 0x%016llx leads here, where no registration names it",
-                    (unsigned long long)walk->provider->va);
-        return KDA_STEP_REFUSE;
-    }
+    if (!names_entry(walk, va))
+        return kda_etw_refuse(
+            walk->etw, "registration", va,
+            "the list of the entry at 0x%016llx leads here, where no registration names it",
+            (unsigned long long)walk->provider->va);
     struct kda_registration_node *node =
         (struct kda_registration_node *)kda_etw_registration(walk->etw, va, walk->found_by);
     if (!node)

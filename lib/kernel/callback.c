@@ -119,21 +119,24 @@ static void read_slot(struct reading *reading, uint32_t slot, uint64_t slot_va, 
 {
     struct kda_kernel *kernel = reading->kernel;
     uint64_t va = reference & ~KDA_FAST_REF_BITS;
+    struct kda_error why;
+    uint8_t bytes[KDA_ROUTINE_SIZE];
+    enum kda_status status =
+        kda_is_kernel_va(kernel, va) ? kda_read(kernel, va, bytes, sizeof(bytes), &why)
+                                     : KDA_UNMAPPED;
+    if (status == KDA_UNMAPPED ||
+        (status == KDA_OK && !kda_is_kernel_va(kernel, kda_le64(bytes + KDA_ROUTINE_FUNCTION)))) {
+        (void)!kda_fail_at(&why, KDA_BAD_DATA, "kernel", slot_va,
+                           "slot %u holds 0x%016llx, where no routine is registered", slot,
+                           (unsigned long long)reference);
+        missing(reading, slot_va, KDA_BAD_DATA, &why);
+        return;
+    }
     struct kda_callback *row = add_row(reading, va, slot_va);
     if (!row)
         return;
     row->has_slot = true;
     row->slot = slot;
-    struct kda_error why;
-    uint8_t bytes[KDA_ROUTINE_SIZE];
-    if (!kda_is_kernel_va(kernel, va)) {
-        (void)!kda_fail_at(&why, KDA_BAD_DATA, "kernel", slot_va,
-                           "slot %u holds 0x%016llx, which is no kernel address", slot,
-                           (unsigned long long)reference);
-        missing(reading, slot_va, KDA_BAD_DATA, &why);
-        return;
-    }
-    enum kda_status status = kda_read(kernel, va, bytes, sizeof(bytes), &why);
     if (status != KDA_OK) {
         missing(reading, va, status, &why);
         return;
@@ -190,6 +193,11 @@ static void read_array(struct reading *reading, const struct array_kind *kind)
     if (!locate(reading, kind->kind, kind->array))
         return;
     source->status = kda_read(reading->kernel, source->va, slots, sizeof(slots), &why);
+    /* The array is one of many globals on its pages: zeros alone are what acquisition left. */
+    if (source->status == KDA_OK && kda_page_is_blank(reading->kernel, source->va))
+        source->status = kda_fail_at(&why, KDA_ABSENT, "kernel", source->va,
+                                     "the page of 0x%016llx holds nothing but zeros",
+                                     (unsigned long long)source->va);
     if (source->status != KDA_OK) {
         missing(reading, source->va, source->status, &why);
         return;

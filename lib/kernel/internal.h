@@ -106,6 +106,8 @@ struct kda_kernel {
 /* A page of the image through the cache; the pointer is good until the next call. */
 enum kda_status kda_space_page(struct kda_kernel *kernel, uint64_t pfn, const uint8_t **page,
                                struct kda_error *err);
+/* All bytes of the page of `va` are the same; false when it cannot be read. */
+bool kda_page_is_blank(struct kda_kernel *kernel, uint64_t va);
 /* Drops translations (after the root was chosen). */
 void kda_space_flush(struct kda_kernel *kernel);
 /* Sets the work allowed to what this image deserves. */

@@ -207,8 +207,10 @@ static bool on_cid(void *context, const struct kda_handle *handle)
         return true;
     }
     struct kda_process *process = record(scan, handle->object, KDA_FOUND_CID);
-    if (process)
+    if (process) {
         process->cid_va = handle->entry_va;
+        process->cid = handle->value;
+    }
     if (process && !process->has_pid) {
         process->pid = handle->value;
         process->has_pid = true;
@@ -388,6 +390,34 @@ static enum kda_status read_image_path(struct reading *r, struct kda_error *err)
     return KDA_OK;
 }
 
+/* The id stands in the process, in its handle table and in the index of its entry in the CID table.
+ * Where one of them differs the two others are believed; where two are left that differ, neither.
+ */
+static void settle_pid(struct reading *r, uint64_t own)
+{
+    struct kda_process *process = r->process;
+    uint64_t table_pid = 0, others[2];
+    size_t count = 0, agree = 0;
+    if (process->handle_table && kda_has_field(r->kernel, KDA_F_HANDLE_TABLE_UniqueProcessId) &&
+        kda_read_field(r->kernel, process->handle_table, KDA_F_HANDLE_TABLE_UniqueProcessId,
+                       &table_pid, NULL) == KDA_OK &&
+        table_pid != 0)
+        others[count++] = table_pid;
+    if (process->cid_va)
+        others[count++] = process->cid;
+    for (size_t i = 0; i < count; i++)
+        agree += others[i] == own;
+    process->pid = own;
+    process->has_pid = true;
+    if (agree > 0 || count == 0)
+        return;
+    process->has_pid = count == 2 && others[0] == others[1];
+    process->pid = process->has_pid ? others[0] : 0;
+    kda_gaps_add(&r->kernel->gaps, "process", process->va, KDA_BAD_DATA,
+                 "says that its id is %llu; its handle table or entry in the CID table says %llu",
+                 (unsigned long long)own, (unsigned long long)others[0]);
+}
+
 /* The handle table that the process names: it has to name the process, as all but System's do. */
 static void read_table(struct reading *r)
 {
@@ -420,10 +450,9 @@ static enum kda_status read_process(struct kda_kernel *kernel, struct kda_proces
     bool has_pid, has_name, has_job, has_silo, ignored;
     kda_process_prove(kernel, process->va, &r.proof);
     uint64_t pid = take(&r, KDA_F_EPROCESS_UniqueProcessId, &has_pid);
-    if (has_pid) {
-        process->pid = pid;
-        process->has_pid = true;
-    }
+    read_table(&r);
+    if (has_pid)
+        settle_pid(&r, pid);
     enum kda_status status = read_name(&r, &has_name, err);
     if (status != KDA_OK)
         return status;
@@ -434,7 +463,6 @@ static enum kda_status read_process(struct kda_kernel *kernel, struct kda_proces
     process->protection = (uint8_t)take(&r, KDA_F_EPROCESS_Protection, &process->has_protection);
     process->dtb = take(&r, KDA_F_KPROCESS_DirectoryTableBase, &ignored) &
                    ~(uint64_t)KDA_PAGE_MASK & 0x000fffffffffffffu;
-    read_table(&r);
     process->job = take(&r, KDA_F_EPROCESS_Job, &has_job);
     process->server_silo = take(&r, KDA_F_EPROCESS_ServerSilo, &has_silo);
     process->has_silo = settled(kernel, KDA_F_EPROCESS_Job, has_job) &&

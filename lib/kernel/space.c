@@ -226,14 +226,27 @@ enum kda_status kda_translate(struct kda_kernel *kernel, uint64_t dtb, uint64_t 
     return KDA_OK;
 }
 
+static bool is_uniform(const struct kda_kernel *kernel, const uint8_t *page)
+{
+    return kernel->cache->uniform[(size_t)(page - kernel->cache->pages) / KDA_PAGE_SIZE];
+}
+
+bool kda_page_is_blank(struct kda_kernel *kernel, uint64_t va)
+{
+    uint64_t pa;
+    const uint8_t *page;
+    return kda_translate(kernel, kernel->info.dtb, va, &pa, NULL) == KDA_OK &&
+           kda_space_page(kernel, pa / KDA_PAGE_SIZE, &page, NULL) == KDA_OK &&
+           is_uniform(kernel, page);
+}
+
 /* No object stands on a page whose bytes are all the same. Tools that acquire memory write zeros
  * for pages they cannot read, and rubbish that overwrote an object reads as values. The kernel
  * image has pages of zeros: globals that were never set. */
 static enum kda_status blank(struct kda_kernel *kernel, const uint8_t *page, uint64_t va,
                              struct kda_error *err)
 {
-    const struct kda_cache *cache = kernel->cache;
-    if (!cache->uniform[(size_t)(page - cache->pages) / KDA_PAGE_SIZE] ||
+    if (!is_uniform(kernel, page) ||
         (page[0] == 0 && va - kernel->info.base < kernel->info.id.pe_size))
         return KDA_OK;
     return err ? kda_fail_at(err, KDA_ABSENT, "kernel", va,

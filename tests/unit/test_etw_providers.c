@@ -80,17 +80,22 @@ static void test_three_lists(void **state)
 
 static void test_embedded(void **state)
 {
-    static const uint8_t guid[16] = {1, 2, 3};
+    /* Microsoft-Windows-Security-Auditing; something else in its place is a gap. */
+    static const uint8_t guids[3][16] = {{0},
+                                         {0x25, 0x96, 0x84, 0x54, 0x78, 0x54, 0x94, 0x49, 0xa5,
+                                          0xba, 0x3e, 0x3b, 0x03, 0x28, 0xc3, 0x0d},
+                                         {1, 2, 3}};
     (void)state;
-    for (unsigned used = 0; used < 2; used++) {
+    for (unsigned form = 0; form < 3; form++) {
+        unsigned used = form == 1;
         struct mini *m = mini_create(NULL, false, 0);
         uint64_t host = mini_system(m, 8);
         uint64_t va = mini_at(m, host, KDA_F_ETW_SILODRIVERSTATE_EtwpSecurityProviderGuidEntry);
         mini_list(m, mini_at(m, va, KDA_F_ETW_GUID_ENTRY_RegListHead));
-        if (used)
-            mini_write(m, mini_at(m, va, KDA_F_ETW_GUID_ENTRY_Guid), guid, 16);
+        mini_write(m, mini_at(m, va, KDA_F_ETW_GUID_ENTRY_Guid), guids[form], 16);
         struct kda_etw *etw = map(m);
         assert_int_equal(providers(etw), used);
+        assert_int_equal(mini_gaps(m, "provider", KDA_BAD_DATA), form == 2);
         if (used)
             assert_int_equal(provider(etw, va)->found_by, KDA_PROVIDER_EMBEDDED);
         finish(m, etw);
