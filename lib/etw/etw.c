@@ -339,6 +339,7 @@ void kda_etw_free(struct kda_etw *etw)
     kda_map_deinit(&etw->registration_by_va);
     kda_map_deinit(&etw->tables_read);
     kda_map_deinit(&etw->refused);
+    kda_map_deinit(&etw->named_once);
     kda_map_deinit(&etw->named_process);
     kda_map_deinit(&etw->sddl_by_va);
     kda_arena_deinit(&etw->arena);

@@ -14,6 +14,7 @@
 #define MAX_PIDS 8u       /* MAX_EVENT_FILTER_PID_COUNT, evntprov.h */
 #define MAX_EVENT_IDS 64u /* MAX_EVENT_FILTER_EVENT_ID_COUNT */
 #define MAX_EXECUTABLES 64u
+#define KNOWN_FLAGS 0xffffu  /* EVENT_FILTER_TYPE_* up to CONTAINER, 0x8000; evntprov.h */
 #define MAX_TEXT_BYTES 1024u /* MAX_EVENT_FILTER_DATA_SIZE */
 
 /* Filters that are named, not decoded. */
@@ -187,9 +188,13 @@ static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size,
     filter->has_flags =
         kda_etw_field(etw, "filter", header, KDA_F_ETW_FILTER_HEADER_FilterFlags, &value);
     filter->flags = (uint32_t)value;
-    for (uint32_t i = 0; i < size; i++)
-        if (bytes[i] != 0)
-            return true;
+    bool used = false;
+    for (uint32_t i = 0; i < size && !used && status == KDA_OK; i++)
+        used = bytes[i] != 0;
+    if (!used || !filter->has_flags || (filter->flags & ~KNOWN_FLAGS) == 0)
+        return used || size > sizeof(bytes);
+    kda_etw_gap(etw, "filter", header, KDA_BAD_DATA,
+                "no filter of slot %u: it would be of the kinds 0x%x", filter->slot, filter->flags);
     return false;
 }
 
@@ -202,6 +207,16 @@ static bool headers_at(struct kda_etw *etw, uint64_t owner, uint64_t va)
     kda_etw_gap(etw, "filter", owner, KDA_BAD_DATA,
                 "the filters are said to be at 0x%016llx, no address of theirs",
                 (unsigned long long)va);
+    return false;
+}
+
+/* On 7601 the pointer is all that is known of a filter: it must belong to an enable that is on. */
+static bool slot_is_on(struct kda_etw *etw, const struct kda_etw_provider *provider, uint32_t slot,
+                       uint64_t at)
+{
+    if (!provider->enables[slot].readable || provider->enables[slot].enabled)
+        return true;
+    kda_etw_gap(etw, "filter", at, KDA_BAD_DATA, "slot %u names a filter and is off", slot);
     return false;
 }
 
@@ -230,7 +245,7 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
             uint8_t bytes[8];
             uint64_t at = provider->va + field->offset + slot * 8u;
             if (kda_read(etw->kernel, at, bytes, 8, NULL) != KDA_OK || kda_le64(bytes) == 0 ||
-                !headers_at(etw, at, kda_le64(bytes)))
+                !headers_at(etw, at, kda_le64(bytes)) || !slot_is_on(etw, provider, slot, at))
                 continue;
             filter->va = kda_le64(bytes);
             filter->others = KDA_FILTER_PROVIDER_SIDE;

@@ -30,6 +30,7 @@ struct kda_etw {
     size_t silos_read, consumer_lists_read, registration_lists_read; /* how far the work has come */
     struct kda_map tables_read;   /* handle tables whose handles were looked at */
     struct kda_map refused;       /* addresses that the list they stand on did not take */
+    struct kda_map named_once;    /* addresses that one object names */
     struct kda_map named_process; /* addresses of processes that objects name */
     struct kda_map sddl_by_va;    /* descriptor -> its text: many objects share one */
     size_t sddl_bytes; /* of security text written so far, against a limit in security.c */
@@ -92,7 +93,10 @@ struct kda_etw_silo *kda_etw_known_state(struct kda_etw *etw, uint64_t state);
 /* plausible.c: could this be such an object? Missing memory speaks for neither. */
 bool kda_etw_plausible_session(struct kda_etw *etw, uint64_t va, uint32_t slot);
 bool kda_etw_plausible_consumer(struct kda_etw *etw, uint64_t va);
-bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va);
+/* KDA_OK, KDA_BAD_DATA, or KDA_ABSENT when nothing of it can be read. */
+enum kda_status kda_etw_check_entry(struct kda_etw *etw, uint64_t va);
+/* Asked once for each object that points at `va`: is this the second one at least? */
+bool kda_etw_named_twice(struct kda_etw *etw, uint64_t va);
 bool kda_etw_plausible_registration(struct kda_etw *etw, uint64_t va);
 /* Does the first registration on the entry's list name it back? */
 bool kda_etw_entry_is_named(struct kda_etw *etw, uint64_t va);

@@ -8,8 +8,21 @@
 
 static void name(struct kda_etw *etw, uint64_t process)
 {
-    if (process != 0 && !kda_process_at(etw->kernel, process))
-        etw->out_of_memory |= !kda_map_put(&etw->named_process, process, 1);
+    uint64_t count = 0;
+    if (process == 0 || kda_process_at(etw->kernel, process))
+        return;
+    (void)kda_map_get(&etw->named_process, process, &count);
+    etw->out_of_memory |= !kda_map_put(&etw->named_process, process, count + 1);
+}
+
+/* A process that is there proves itself. Of one whose memory is missing two have to speak: a single
+ * pointer may have been overwritten. */
+static bool believed(struct kda_etw *etw, uint64_t process, uint64_t count)
+{
+    if (kda_process_at(etw->kernel, process))
+        return false;
+    enum kda_status status = kda_process_check(etw->kernel, process);
+    return status == KDA_OK || (status != KDA_BAD_DATA && count > 1);
 }
 
 struct job_walk {
@@ -72,7 +85,7 @@ bool kda_etw_read_owners(struct kda_etw *etw)
     if (named->count && !vas)
         etw->out_of_memory = true;
     for (size_t i = 0; vas && i < named->capacity; i++)
-        if (named->keys[i] != 0 && !kda_process_at(etw->kernel, named->keys[i]))
+        if (named->keys[i] != 0 && believed(etw, named->keys[i], named->values[i]))
             vas[count++] = named->keys[i];
     kda_map_deinit(named);
     kda_map_init(named);

@@ -125,7 +125,7 @@ uint32_t kda_etw_bucket_of(const uint8_t *guid)
     return x % KDA_ETW_BUCKETS;
 }
 
-bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va)
+enum kda_status kda_etw_check_entry(struct kda_etw *etw, uint64_t va)
 {
     static const uint8_t zero[16];
     struct evidence e = {0, 0};
@@ -133,14 +133,24 @@ bool kda_etw_plausible_entry(struct kda_etw *etw, uint64_t va)
     uint64_t guid_at = kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_Guid);
     if (!kda_is_kernel_va(etw->kernel, va) || (va & 7) != 0 || guid_at == 0 ||
         kda_etw_refused(etw, va))
-        return false;
+        return KDA_BAD_DATA;
     enum kda_status status = kda_read(etw->kernel, guid_at, guid, sizeof(guid), NULL);
     if (status == KDA_UNMAPPED || (status == KDA_OK && memcmp(guid, zero, sizeof(guid)) == 0))
-        return false;
+        return KDA_BAD_DATA;
     weigh_ring(etw, &e, kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_RegListHead));
     weigh_ring(etw, &e, kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_GuidList));
     weigh_state(etw, &e, va, KDA_F_ETW_GUID_ENTRY_SiloState);
-    return e.good + e.bad == 0 || e.good > e.bad;
+    if (e.good + e.bad == 0)
+        return KDA_ABSENT;
+    return e.good > e.bad ? KDA_OK : KDA_BAD_DATA;
+}
+
+bool kda_etw_named_twice(struct kda_etw *etw, uint64_t va)
+{
+    if (kda_map_get(&etw->named_once, va, NULL))
+        return true;
+    etw->out_of_memory |= !kda_map_put(&etw->named_once, va, 1);
+    return false;
 }
 
 bool kda_etw_entry_is_named(struct kda_etw *etw, uint64_t va)
@@ -184,9 +194,13 @@ bool kda_etw_plausible_registration(struct kda_etw *etw, uint64_t va)
 {
     struct evidence e = {0, 0};
     uint64_t entry;
-    if (get(etw, va, KDA_F_ETW_REG_ENTRY_GuidEntry, &entry))
-        weigh(&e, entry != 0 && (kda_map_get(&etw->provider_by_va, entry, NULL) ||
-                                 kda_etw_plausible_entry(etw, entry)));
+    if (get(etw, va, KDA_F_ETW_REG_ENTRY_GuidEntry, &entry)) {
+        enum kda_status status = kda_map_get(&etw->provider_by_va, entry, NULL)
+                                     ? KDA_OK
+                                     : kda_etw_check_entry(etw, entry);
+        if (status != KDA_ABSENT)
+            weigh(&e, status == KDA_OK);
+    }
     weigh_ring(etw, &e, kda_etw_member(etw, va, KDA_F_ETW_REG_ENTRY_RegList));
     weigh_kind(etw, &e, va);
     return e.good + e.bad == 0 || e.good > e.bad;

@@ -119,7 +119,8 @@ static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how
     uint64_t va = link_va - walk->at;
     bool right = allocated(walk, va) && belongs(walk->etw, va, walk->bucket);
     bool named = !right && allocated(walk, va) && kda_etw_entry_is_named(walk->etw, va);
-    if ((!right && !named) || (how != KDA_LINK_MISSING && !kda_etw_plausible_entry(walk->etw, va)))
+    if ((!right && !named) ||
+        (how != KDA_LINK_MISSING && kda_etw_check_entry(walk->etw, va) == KDA_BAD_DATA))
         return kda_etw_refuse(walk->etw, "provider", va,
                               "bucket %u of the table leads here, where no entry of that bucket is "
                               "(or its page was overwritten)",

@@ -52,7 +52,8 @@ static void read_kind(struct kda_etw *etw, struct kda_etw_registration *reg)
     if (!reg->has_kind)
         return;
     /* A callback is no process: then the bit was changed, or the pointer. */
-    if (reg->kernel && callback != 0 && kda_process_at(etw->kernel, callback)) {
+    if (reg->kernel && ((callback != 0 && kda_process_at(etw->kernel, callback)) ||
+                        (process != 0 && kda_process_at(etw->kernel, process)))) {
         kda_etw_gap(etw, "registration", reg->va, KDA_BAD_DATA,
                     "says that it is the kernel's, and names a process");
         reg->has_kind = reg->has_flags = false;
@@ -150,16 +151,19 @@ void kda_etw_join_registrations(struct kda_etw *etw)
     }
 }
 
-/* True when `entry` is known or looks like a GUID entry. */
+/* True when `entry` is known or looks like a GUID entry. Of one whose memory is missing two have to
+ * speak: a single pointer may have been overwritten. */
 static bool back_pointer(struct kda_etw *etw, const struct kda_etw_registration *reg,
                          uint64_t entry)
 {
     if (entry == 0 || kda_map_get(&etw->provider_by_va, entry, NULL))
         return entry != 0;
-    if (kda_etw_plausible_entry(etw, entry))
+    enum kda_status status = kda_etw_check_entry(etw, entry);
+    if (status == KDA_OK || (status == KDA_ABSENT && kda_etw_named_twice(etw, entry)))
         return true;
-    kda_gaps_add(kda_etw_gaps(etw), "registration", reg->va, KDA_BAD_DATA,
-                 "names 0x%016llx, where no GUID entry is", (unsigned long long)entry);
+    kda_gaps_add(kda_etw_gaps(etw), "registration", reg->va, status,
+                 "names 0x%016llx, where no GUID entry %s", (unsigned long long)entry,
+                 status == KDA_ABSENT ? "can be read" : "is");
     return false;
 }
 

@@ -522,9 +522,13 @@ static void test_filter_pointers(void **state) /* the form of Windows 7 */
     (void)state;
     uint64_t entry = mini_guid_entry(m, BUCKET(1, 0), 1), block = mini_alloc(m, 64);
     uint64_t at = mini_at(m, entry, KDA_F_ETW_GUID_ENTRY_FilterData);
+    uint64_t slots = mini_at(m, entry, KDA_F_ETW_GUID_ENTRY_EnableInfo);
+    mini_put(m, slots + 6 * m->layout.size[KDA_STRUCT_TRACE_ENABLE_INFO], 1, 4);
+    mini_put64(m, at + 8 * 5, block); /* of a slot that is off */
     mini_put64(m, at + 8 * 6, block);
     mini_put64(m, at + 8 * 7, 0x1234);
     struct kda_etw *etw = map(m);
+    assert_int_equal(mini_gaps(m, "filter", KDA_BAD_DATA), 2);
     const struct kda_etw_provider *p = provider(etw, entry);
     assert_int_equal(p->filter_count, 1);
     assert_int_equal(p->filters[0].slot, 6);
