@@ -18,7 +18,7 @@ import time
 
 import cases as damage
 from judge import WORST_FIRST
-from subject import DATA, ROOT, Subject
+from subject import DATA, Subject, find
 
 RATES = (0.05, 0.10, 0.20)
 ALL_KINDS = ("whole",) + damage.KINDS + ("pairs", "mutants", "uniform", "clustered")
@@ -227,7 +227,7 @@ def main():
     started, results = time.time(), []
     todo = tasks(options)
     for image in {task.image for task in todo}:  # unpacks each once, before the workers start
-        Subject(image)
+        find(image)
     with multiprocessing.Pool(options.jobs) as pool:
         for result in pool.imap_unordered(run_task, todo):
             results.append(result)
@@ -245,7 +245,7 @@ def main():
     print("%d runs, %d with anything wrong, %d s" % (
         sum(result.cases for result in results), wrong, time.time() - started))
     if options.docs:
-        write_docs(os.path.join(ROOT, options.docs), lines)
+        write_docs(options.docs, lines)
     return 1 if wrong or missed else 0
 
 
