@@ -2,7 +2,7 @@
 import json
 import os
 import subprocess
-import tempfile
+import threading
 
 PAGE = 4096
 
@@ -38,6 +38,7 @@ class Engine:
         self.symbols = symbols
         self.parsed = {}  # rows are mostly the same ones again
         self.first, self.read, self.scanned = None, set(), set()
+        self.process = None
 
     def parse(self, line):
         row = self.parsed.get(line)
@@ -47,54 +48,78 @@ class Engine:
                 self.parsed[line] = row
         return row
 
-    def start(self, words):
-        """The program over the undamaged image and then these cases."""
+    def start(self):
+        """A program that has told the undamaged image; it stays for further cases."""
         env = {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
-        with tempfile.TemporaryFile("w+") as cases:
-            cases.write("\n" + "".join(text + "\n" for text in words))
-            cases.seek(0)
-            return subprocess.Popen(self.args, env=env, stdin=cases, stdout=subprocess.PIPE,
-                                    stderr=subprocess.DEVNULL, text=True, bufsize=1 << 16)
+        self.process = subprocess.Popen(self.args, env=env, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True, bufsize=1 << 16)
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        first = self.read_case(Case(-1, ""))
+        if first is None:
+            raise RuntimeError("kda-evidence does not start: " + " ".join(self.args))
+        self.first = self.first or first
+
+    def stop(self):
+        """Ends the program; its exit code."""
+        self.process.stdin.close()
+        self.process.stdout.close()
+        code = self.process.wait()
+        self.process = None
+        return code
+
+    def feed(self, words):
+        """Writes cases; the program answers one before it reads the next, so this runs beside."""
+        try:
+            for at in range(0, len(words), 64):
+                self.process.stdin.write("".join(text + "\n" for text in words[at:at + 64]))
+                self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the reader of the answers sees the end as well
 
     def run(self, cases):
-        """Yields a Case for each text of words. A case that ends the program is told as a crash,
-        and the ones behind it run in a new one."""
-        left = list(cases)
-        number = 0
-        while left or self.first is None:
+        """Yields a Case for each text of words. A case that ends the program is told as a crash, and
+        the ones behind it run in a new one."""
+        left, number = list(cases), 0
+        while left:
+            if self.process is None:
+                self.start()
+            feeder = threading.Thread(target=self.feed, args=(left,), daemon=True)
+            feeder.start()
             done = 0
-            for case in self.batch(left, number):
-                done += 1
+            for text in left:
+                case = Case(number, text)
+                if self.read_case(case) is None:
+                    feeder.join()
+                    case.crash = self.crashed()
+                number, done = number + 1, done + 1
                 yield case
-            number += done
-            left = left[done:]
-            if done == 0 and left:
-                raise RuntimeError("kda-evidence does not start: " + " ".join(self.args))
-            if not left:
-                return
-
-    def batch(self, words, number):
-        process = self.start(words)
-        first = self.read_case(process.stdout, Case(-1, ""))
-        if first is not None:
-            self.first = self.first or first
-            for index, text in enumerate(words):
-                case = self.read_case(process.stdout, Case(number + index, text))
-                if case is None:
-                    case = Case(number + index, text)
-                    case.crash = process.wait()
-                    yield case
+                if case.crash is not None:
                     break
-                yield case
-        process.stdout.close()
-        process.wait()
+            feeder.join()
+            left = left[done:]
 
-    def read_case(self, stream, case):
+    def crashed(self):
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self.process.stdout.close()
+        code = self.process.wait()
+        self.process = None
+        return code
+
+    def __del__(self):
+        if getattr(self, "process", None) is not None:
+            self.stop()
+
+    def read_case(self, case):
         rows = self.first.added if self.first else []
-        for line in stream:
+        for line in self.process.stdout:
             kind = line[0]
             if kind == "+":
                 case.added.append(self.parse(line[1:]))

@@ -11,7 +11,7 @@
 case that is wrong is printed with the command that runs it again. --scalars lists values that an
 overwritten page changed and that nothing contradicts. --loss prints recall: how much was found of what
 the readable witnesses prove (oracle.py); --recall adds what was not found to the faults. TRUTH is found beside the image if not named.
-Files may be packed with xz. Exit code 1: something is wrong.
+IMAGE may be the name of one of ../shared/data. Exit code 1: something is wrong.
 """
 import argparse
 import collections

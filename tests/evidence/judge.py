@@ -178,7 +178,10 @@ class Judge:
         got = number(row[key])
         if isinstance(expected, str):
             got = row[key]
-        right = got in expected if isinstance(expected, (set, frozenset)) else got == expected
+        if isinstance(expected, (set, frozenset)):
+            right = got in expected or row[key] in expected
+        else:
+            right = got == expected
         if right:
             return
         scalar = places is not None and self.edited and (not places or self.touched(*places))
@@ -302,7 +305,12 @@ class Judge:
             identity(row)) is not None
         if not right:
             return self.wrong_row("provider", row)
+        homes = {self.truth.labels[silo["index"]] for silo in self.truth.data["silos"]
+                 if silo["state"] + (offset or 0) == number(row["va"])}
+        self.value("provider", row, "silo", homes or None, row["va"])
         self.value("provider", row, "guid", "{54849625-5478-4994-a5ba-3e3b0328c30d}", row["va"])
+        for key in ("type", "name"):
+            self.unknown("provider", row, self.baseline.get(identity(row)), (key,), row["va"], None)
         return None
 
     def check_provider(self, row, before):
@@ -438,10 +446,11 @@ class Judge:
         if truth is None:
             return self.wrong_row("callback", row)
         where, own = row.get("va"), [(truth["va"] - 0x40, 0x80)]
-        for key in ("slot", "slot_va", "altitude"):
-            if key in truth:
-                self.value("callback", row, key, truth[key], where,
-                           [] if key == "altitude" else None)
+        self.value("callback", row, "slot", truth.get("slot"), where)
+        # What stands on a list has no slot but its link.
+        self.value("callback", row, "slot_va", truth.get("slot_va", truth["va"]), where)
+        self.value("callback", row, "altitude", truth.get("altitude"), where, [])
+        self.unknown("callback", row, before, ("enabled",), where, own)
         for key in ("function", "context", "post", "cookie"):
             self.value("callback", row, key, truth.get(key), where, own)
         driver = "ntoskrnl.exe" if truth["driver"] == "nt" else truth["driver"]

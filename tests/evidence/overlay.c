@@ -5,23 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "image/image_internal.h"
 
 #define MAX_FRAMES ((uint64_t)1 << 19) /* 2 GiB */
 #define MAX_CHANGES 65536u
+#define COPY_BYTES ((size_t)16384)
+
+/* A page as it was before it was changed. */
+struct change {
+    uint64_t pfn;
+    uint8_t *page;
+};
 
 struct overlay {
     struct kda_image *image;
     const struct kda_image_ops *format; /* the image's own */
     struct kda_image_ops ops;
-    uint8_t *memory, *pristine;
+    uint8_t *memory;
     bool *present;
     uint8_t *touched;
     uint64_t frames;
-    uint64_t *changed; /* frames that differ from the file, in order of their first change */
+    struct change *changed; /* in the order they were made */
     size_t changes;
-    bool *was; /* present before, for each of them */
 };
 
 /* The operations get only the image; one overlay is open at a time. */
@@ -67,16 +72,28 @@ static bool next_run(struct kda_image *image, uint64_t pa, uint64_t *start, uint
     return true;
 }
 
+/* Holes of a sparse file are zeros here as there: not read, and no memory is spent on them. */
+static bool copy_run(struct overlay *o, uint64_t start, uint64_t end)
+{
+    for (uint64_t pa = start; pa < end; pa += KDA_PAGE_SIZE)
+        o->present[frame_of(pa)] = true;
+    for (uint64_t pa = start; (pa = kda_image_next_data(o->image, pa)) < end;) {
+        size_t size = end - pa < COPY_BYTES ? (size_t)(end - pa) : COPY_BYTES;
+        if (kda_image_read(o->image, pa, o->memory + pa, size, NULL) != KDA_OK)
+            return false;
+        pa += size;
+        if (pa == end)
+            break;
+    }
+    return true;
+}
+
 static bool copy_pages(struct overlay *o)
 {
     uint64_t start, size;
     for (uint64_t pa = 0; kda_image_next_run(o->image, pa, &start, &size); pa = start + size)
-        for (uint64_t at = start; at < start + size; at += KDA_PAGE_SIZE) {
-            if (kda_image_read_page(o->image, frame_of(at), o->memory + at, NULL) != KDA_OK)
-                return false;
-            o->present[frame_of(at)] = true;
-        }
-    memcpy(o->pristine, o->memory, o->frames * KDA_PAGE_SIZE);
+        if (!copy_run(o, start, start + size))
+            return false;
     return true;
 }
 
@@ -86,12 +103,10 @@ static bool allocate(struct overlay *o)
     if (o->frames == 0 || o->frames > MAX_FRAMES)
         return false;
     o->memory = calloc(o->frames, KDA_PAGE_SIZE);
-    o->pristine = calloc(o->frames, KDA_PAGE_SIZE);
     o->present = calloc(o->frames, sizeof(*o->present));
     o->touched = calloc(o->frames, sizeof(*o->touched));
     o->changed = calloc(MAX_CHANGES, sizeof(*o->changed));
-    o->was = calloc(MAX_CHANGES, sizeof(*o->was));
-    return o->memory && o->pristine && o->present && o->touched && o->changed && o->was;
+    return o->memory && o->present && o->touched && o->changed;
 }
 
 struct overlay *overlay_open(const char *path)
@@ -127,12 +142,12 @@ void overlay_close(struct overlay *overlay)
     if (overlay->format)
         overlay->image->ops = overlay->format;
     kda_image_close(overlay->image);
+    if (overlay->changed)
+        overlay_undo(overlay);
     free(overlay->memory);
-    free(overlay->pristine);
     free(overlay->present);
     free(overlay->touched);
     free(overlay->changed);
-    free(overlay->was);
     free(overlay);
     open_overlay = NULL;
 }
@@ -156,8 +171,11 @@ static bool note_change(struct overlay *o, uint64_t pfn)
 {
     if (!overlay_has(o, pfn) || o->changes == MAX_CHANGES)
         return false;
-    o->was[o->changes] = o->present[pfn];
-    o->changed[o->changes++] = pfn;
+    uint8_t *page = malloc(KDA_PAGE_SIZE);
+    if (!page)
+        return false;
+    memcpy(page, o->memory + pfn * KDA_PAGE_SIZE, KDA_PAGE_SIZE);
+    o->changed[o->changes++] = (struct change){.pfn = pfn, .page = page};
     return true;
 }
 
@@ -199,7 +217,7 @@ bool overlay_change(struct overlay *overlay, const char *word)
     if (word[0] == '-')
         overlay->present[first] = false;
     else if (word[0] == '=')
-        memcpy(page, overlay->pristine + second * KDA_PAGE_SIZE, KDA_PAGE_SIZE);
+        memcpy(page, overlay->memory + second * KDA_PAGE_SIZE, KDA_PAGE_SIZE);
     else
         memset(page, word[0] == 'A' ? 0x41 : 0, KDA_PAGE_SIZE);
     return true;
@@ -208,10 +226,10 @@ bool overlay_change(struct overlay *overlay, const char *word)
 void overlay_undo(struct overlay *overlay)
 {
     while (overlay->changes > 0) {
-        uint64_t pfn = overlay->changed[--overlay->changes];
-        overlay->present[pfn] = overlay->was[overlay->changes];
-        memcpy(overlay->memory + pfn * KDA_PAGE_SIZE, overlay->pristine + pfn * KDA_PAGE_SIZE,
-               KDA_PAGE_SIZE);
+        struct change *change = &overlay->changed[--overlay->changes];
+        overlay->present[change->pfn] = true;
+        memcpy(overlay->memory + change->pfn * KDA_PAGE_SIZE, change->page, KDA_PAGE_SIZE);
+        free(change->page);
     }
 }
 
@@ -227,10 +245,17 @@ void overlay_forget(struct overlay *overlay)
 
 bool overlay_write(const struct overlay *overlay, const char *path)
 {
+    static const uint8_t zeros[KDA_PAGE_SIZE];
     FILE *file = fopen(path, "wb");
     if (!file)
         return false;
-    bool ok = fwrite(overlay->memory, KDA_PAGE_SIZE, overlay->frames, file) == overlay->frames &&
-              fwrite(overlay->present, 1, overlay->frames, file) == overlay->frames;
+    bool ok = true;
+    for (uint64_t pfn = 0; ok && pfn < overlay->frames; pfn++) {
+        const uint8_t *page = overlay->memory + pfn * KDA_PAGE_SIZE;
+        bool hole = memcmp(page, zeros, KDA_PAGE_SIZE) == 0;
+        ok = hole ? fseek(file, KDA_PAGE_SIZE, SEEK_CUR) == 0
+                  : fwrite(page, KDA_PAGE_SIZE, 1, file) == 1;
+    }
+    ok = ok && fwrite(overlay->present, 1, overlay->frames, file) == overlay->frames;
     return fclose(file) == 0 && ok;
 }

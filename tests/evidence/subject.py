@@ -1,75 +1,39 @@
 """An image that is damaged over and over: how it is read, its truth, and what is wrong of a run."""
-import lzma
 import os
-import shutil
 import sys
 
-import oracle
-from engine import Engine
-from judge import Fault, Judge
-from truth import Truth
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../integration"))
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-DATA = os.path.join(ROOT, "../shared/data")
-
-
-def work_folder(build):
-    path = os.path.join(build, "..", "work")
-    os.makedirs(path, exist_ok=True)
-    return path
+import oracle  # noqa: E402
+from common import BIN, DATA, work, unpack  # noqa: E402
+from engine import Engine  # noqa: E402
+from judge import Fault, Judge  # noqa: E402
+from truth import Truth  # noqa: E402
 
 
-def unpack(path, work):
-    """The file itself, or an unpacked copy of FILE.xz in the work folder."""
-    if not path.endswith(".xz"):
-        return path
-    target = os.path.join(work, os.path.basename(path)[:-3])
-    if not os.path.exists(target):
-        part = "%s.%d" % (target, os.getpid())
-        with lzma.open(path) as packed, open(part, "wb") as out:
-            shutil.copyfileobj(packed, out, 1 << 20)
-        os.rename(part, target)
-    return target
-
-
-def find_image(name):
-    """A path, or the name of an image of ../shared/data ("win7-7601.24540")."""
+def find(name):
+    """(image, truth): of a path, or of a name in ../shared/data ("win7-7601.24540")."""
     if os.path.exists(name):
-        return name
+        return name, os.path.splitext(name)[0] + ".truth.json"
     for folder in ("images", "evidence"):
-        for ending in ("", ".xz", ".raw.xz", ".dmp.xz"):
-            path = os.path.join(DATA, folder, name + ending)
-            if os.path.exists(path):
-                return path
+        for ending in (".raw", ".dmp"):
+            if os.path.exists(os.path.join(DATA, folder, name + ending + ".xz")):
+                return (unpack("%s/%s%s.xz" % (folder, name, ending)),
+                        unpack("%s/%s.truth.json.xz" % (folder, name)))
     sys.exit("no such image: " + name)
-
-
-def find_truth(image):
-    stem = image[:-3] if image.endswith(".xz") else image
-    stem = os.path.splitext(stem)[0]
-    for path in (stem + ".truth.json", stem + ".truth.json.xz"):
-        if os.path.exists(path):
-            return path
-    sys.exit("no truth beside " + image)
 
 
 class Subject:
     """An image, how it is read, its truth, and what the reader says of it undamaged."""
 
     def __init__(self, image, truth=None, symbols=None, build=None, audit=False):
-        build = build or os.environ.get("KDA_TEST_BIN", os.path.join(ROOT, "build/gcc"))
-        program, work = os.path.join(build, "kda-evidence"), work_folder(build)
-        found = find_image(image)
-        self.name = image
-        self.truth_path = truth or find_truth(found)
-        self.path = unpack(found, work)
-        self.symbols = symbols
-        self.truth = Truth(self.path, self.truth_path, program, work,
+        program = os.path.join(build or BIN, "kda-evidence")
+        self.name, self.symbols = image, symbols
+        self.path, beside = find(image)
+        self.truth = Truth(self.path, truth or beside, program, os.path.dirname(work("x")),
                            os.path.join(DATA, "layouts.tsv"))
         self.engine = Engine(program, self.path, symbols, audit)
-        for _ in self.engine.run([]):
-            pass
+        self.engine.start()
         self.judge = Judge(self.truth, self.engine.first.added)
         self.places = self.proofs = None
 

@@ -1,7 +1,6 @@
 """What is true of an image: the truth file of the generator that made it, indexed, with the places of
 its objects in physical memory."""
 import json
-import lzma
 import os
 
 from memory import Memory, Space
@@ -12,11 +11,6 @@ DEFAULT_SIZES = {"_EPROCESS": 0x800, "_WMI_LOGGER_CONTEXT": 0x400, "_ETW_REALTIM
 HEADER = 0x30  # _OBJECT_HEADER before a body
 MODULES = 0xFFFFF78000000000  # from here on: shared user data, drivers and the kernel
 CALLBACKS = {"ob_process": "object_process", "ob_thread": "object_thread"}
-
-
-def open_text(path):
-    return lzma.open(path, "rt", encoding="utf-8") if path.endswith(".xz") else \
-        open(path, encoding="utf-8")
 
 
 class Layout:
@@ -51,7 +45,7 @@ class Layout:
 
 class Truth:
     def __init__(self, image, truth, engine, work, layouts):
-        with open_text(truth) as file:
+        with open(truth, encoding="utf-8") as file:
             self.data = json.load(file)
         self.image = image
         self.memory = Memory(engine, image, work)

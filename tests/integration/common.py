@@ -38,10 +38,25 @@ def unpack(path):
     source = need_data(path)
     target = work(os.path.basename(path)[:-3])
     if not os.path.exists(target):
-        with lzma.open(source) as packed, open(target + ".part", "wb") as out:
-            shutil.copyfileobj(packed, out, 1 << 20)
-        os.rename(target + ".part", target)
+        part = "%s.part%d" % (target, os.getpid())
+        with lzma.open(source) as packed, open(part, "wb") as out:
+            copy_sparse(packed, out)
+        os.rename(part, target)
     return target
+
+
+def copy_sparse(source, out, block=1 << 14):
+    """Copies; blocks of zeros become holes."""
+    zeros = bytes(block)
+    while True:
+        data = source.read(block)
+        if not data:
+            break
+        if data == zeros[:len(data)]:
+            out.seek(len(data), os.SEEK_CUR)
+        else:
+            out.write(data)
+    out.truncate()
 
 
 def kda(*args, env=None, stdin=None, timeout=300):
