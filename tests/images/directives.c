@@ -213,6 +213,7 @@ static void on_process(struct line *l)
     p->unlinked = line_flag(l, "unlinked");
     p->no_cid = line_flag(l, "nocid");
     p->no_table_link = line_flag(l, "notablelink");
+    p->in = line_moment(l);
 }
 
 static void on_silo(struct line *l)
@@ -227,27 +228,49 @@ static void on_silo(struct line *l)
     t->silos[t->silo_count - 1].max = (uint32_t)line_number(l, "max", 0, 1024);
 }
 
+static bool hole_kind(const char *kind)
+{
+    static const char *const kinds[] = {"absent", "paged", "transition", "zeros", "0x41", "page"};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i], kind) == 0)
+            return true;
+    return false;
+}
+
 static void on_hole(struct line *l)
 {
     struct forge *f = l->f;
-    const char *what = line_text(l, "what", NULL);
-    const char *key[] = {"va", "percent"};
-    for (size_t i = 0; !what && i < 2; i++) {
+    struct hole hole = {.what = line_text(l, "what", NULL), .line = l->number};
+    const char *key[] = {"va", "percent", "page-of"};
+    for (size_t i = 0; !hole.what && i < sizeof(key) / sizeof(key[0]); i++) {
         const char *value = line_text(l, key[i], NULL);
         char text[64];
         if (!value)
             continue;
         (void)snprintf(text, sizeof(text), "%s:%.50s", key[i], value);
-        what = kda_arena_strdup(&f->arena, text);
+        hole.what = kda_arena_strdup(&f->arena, text);
     }
-    const char *kind = line_text(l, "kind", "paged");
-    if (!what || (strcmp(kind, "absent") != 0 && strcmp(kind, "paged") != 0 &&
-                  strcmp(kind, "transition") != 0)) {
-        line_fail(l, "hole needs what=, va= or percent=, and kind=absent|paged|transition");
+    hole.kind = line_text(l, "kind", "paged");
+    const char *pool = line_text(l, "pool", "both");
+    hole.run = (unsigned)line_number(l, "run", 1, 4096);
+    hole.paged = strcmp(pool, "nonpaged") != 0;
+    hole.nonpaged = strcmp(pool, "paged") != 0;
+    bool known = strcmp(pool, "both") == 0 || hole.paged != hole.nonpaged;
+    if (!hole.what || !hole_kind(hole.kind) || !known || hole.run == 0) {
+        line_fail(l, "hole needs what=, page-of=, va= or percent= (with run=, pool=), and "
+                     "kind=absent|paged|transition|zeros|0x41|page");
         return;
     }
     NEW(l, f->hole_plans, f->hole_plan_count, f->hole_plan_cap);
-    f->hole_plans[f->hole_plan_count - 1] = (struct hole){what, kind, l->number};
+    f->hole_plans[f->hole_plan_count - 1] = hole;
+}
+
+static void on_smear(struct line *l)
+{
+    struct forge_truth *t = &l->f->truth;
+    t->smeared = true;
+    t->smear_percent = (uint32_t)line_number(l, "percent", 50, 100);
+    t->smear_seed = line_number(l, "seed", 1, UINT64_MAX);
 }
 
 static void on_hostile(struct line *l)
@@ -275,5 +298,5 @@ const struct directive machine_directives[] = {
     {"kdbg", on_kdbg},       {"rvas", on_rvas},     {"kernel", on_kernel},
     {"drivers", on_drivers}, {"driver", on_driver}, {"process", on_process},
     {"silo", on_silo},       {"hole", on_hole},     {"hostile", on_hostile},
-    {"pcid", on_pcid},       {NULL, NULL},
+    {"pcid", on_pcid},       {"smear", on_smear},   {NULL, NULL},
 };

@@ -94,7 +94,8 @@ static void on_poke(struct line *l)
         return;
     }
     unsigned width = (unsigned)line_number(l, "width", 0, 8);
-    f->pokes[f->poke_count++] = (struct poke){object, field, value, width, l->number};
+    enum forge_moment in = line_moment(l);
+    f->pokes[f->poke_count++] = (struct poke){object, field, value, width, l->number, in};
 }
 
 static void on_block(struct line *l)

@@ -71,6 +71,7 @@ static void on_session(struct line *l)
     s->groups = (uint32_t)line_number(l, "groups", 0x3, UINT32_MAX);
     s->system = line_flag(l, "system");
     s->hidden = line_flag(l, "hidden");
+    s->in = line_moment(l);
     for (size_t i = 0; i + 1 < t->session_count; i++)
         if (t->sessions[i].silo == s->silo && t->sessions[i].id == s->id)
             line_fail(l, "slot %u is taken", s->id);
@@ -92,6 +93,7 @@ static void on_consumer(struct line *l)
     c->buffers_lost = (uint32_t)line_number(l, "bufferslost", 0, UINT32_MAX);
     c->unlinked = line_flag(l, "unlinked");
     c->no_handle = line_flag(l, "nohandle");
+    c->in = line_moment(l);
     if (!forge_process_by_pid(l->f, c->pid))
         line_fail(l, "process %llu is not declared above", (unsigned long long)c->pid);
 }
@@ -217,6 +219,7 @@ static void on_provider(struct line *l)
     p->sddl = line_text(l, "sd", NULL);
     p->unlinked = line_flag(l, "unlinked");
     p->embedded = line_flag(l, "embedded");
+    p->in = line_moment(l);
     if (find_provider(l->f, p->silo, p->type, guid))
         line_fail(l, "this provider exists already");
     t->provider_count++;
@@ -283,6 +286,7 @@ static void on_reg(struct line *l)
     r->enable_mask = mask ? (uint8_t)parse_number(l, mask, 0xff) : 0;
     r->unlinked = line_flag(l, "unlinked");
     r->no_handle = line_flag(l, "nohandle");
+    r->in = line_moment(l);
     reg_source(l, r);
 }
 

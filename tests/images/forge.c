@@ -334,17 +334,27 @@ static void build_all(struct forge *f)
     blocks_apply(f);
     pokes_apply(f);
     hostile_apply(f);
-    holes_apply(f);
+    smear_apply(f);
+    if (f->moment == FORGE_FIRST)
+        holes_apply(f);
     readable_finish(f);
     show_texts(f);
 }
 
 enum kda_status forge_build(const char *scenario, struct forge **ret, struct kda_error *err)
 {
+    return forge_build_state(scenario, FORGE_FIRST, ret, err);
+}
+
+enum kda_status forge_build_state(const char *scenario, enum forge_moment moment,
+                                  struct forge **ret, struct kda_error *err)
+{
     struct forge *f = kda_calloc(1, sizeof(*f));
     if (!f)
         return kda_fail(err, KDA_NO_MEMORY, "forge", "out of memory");
     set_defaults(f);
+    f->text = scenario;
+    f->moment = moment;
     if (add_host(f) && scenario_parse(f, scenario))
         build_all(f);
     if (!forge_ok(f)) {
@@ -354,6 +364,7 @@ enum kda_status forge_build(const char *scenario, struct forge **ret, struct kda
         forge_free(f);
         return status;
     }
+    f->text = NULL;
     *ret = f;
     return KDA_OK;
 }
@@ -382,6 +393,8 @@ void forge_free(struct forge *f)
     kda_free(f->truth.regs);
     kda_free(f->truth.callbacks);
     kda_free(f->truth.holes);
+    kda_free(f->truth.smear_pages);
+    kda_free(f->truth.changes);
     kda_arena_deinit(&f->arena);
     kda_free(f);
 }

@@ -41,6 +41,9 @@ enum forge_format {
     FORGE_FORMATS
 };
 
+/* Of a machine in two states: where an object or a changed value belongs to. */
+enum forge_moment { FORGE_BOTH, FORGE_FIRST, FORGE_LATER };
+
 /* The records: what the scenario asked for, then (from the first address on) what the build made
  * of it. An address of 0 = does not exist in this build or scenario. `readable`: all pages of the
  * object itself are in the image. Texts are as a reader must show them. */
@@ -55,6 +58,7 @@ struct forge_module {
 
 struct forge_process {
     unsigned line; /* of the scenario; 0 = added by the generator */
+    enum forge_moment in;
     uint64_t pid, ppid;
     const char *name; /* as a reader must show it: ImageFileName, at most 14 characters */
     const char *path; /* NT path, "" = none */
@@ -79,6 +83,7 @@ struct forge_silo {
 
 struct forge_session {
     unsigned line;
+    enum forge_moment in;
     unsigned silo;
     uint32_t id, logger_id;
     const char *name, *file, *sddl; /* sddl NULL = no descriptor */
@@ -97,6 +102,7 @@ struct forge_session {
 
 struct forge_consumer {
     unsigned line;
+    enum forge_moment in;
     unsigned silo;
     uint32_t session;
     uint64_t pid;
@@ -165,6 +171,7 @@ enum forge_guid_type { FORGE_TRACE, FORGE_NOTIFICATION, FORGE_GROUP };
 
 struct forge_provider {
     unsigned line;
+    enum forge_moment in;
     unsigned silo;
     enum forge_guid_type type;
     uint8_t guid[16];
@@ -180,6 +187,7 @@ struct forge_provider {
 
 struct forge_reg {
     unsigned line;
+    enum forge_moment in;
     size_t provider; /* index into providers */
     size_t group;    /* index + 1 of the group's entry; 0 = none */
     bool kernel, unlinked, no_handle, has_mask;
@@ -207,10 +215,23 @@ struct forge_callback {
     bool readable;
 };
 
-/* A page that was taken out of the image. */
+/* A page that was taken out of the image, or overwritten in it. */
 struct forge_hole_page {
     uint64_t va, pfn;
-    const char *kind; /* "absent", "paged", "transition" (still readable) */
+    const char
+        *kind; /* "absent", "paged", "transition" (still readable); "zeros", "0x41", "page" */
+};
+
+/* A page that differs between the two states, and which of them the image holds. */
+struct forge_smear_page {
+    uint64_t va, pfn; /* va 0: at no kernel address */
+    enum forge_moment state;
+};
+
+/* Eight aligned bytes that differ. */
+struct forge_change {
+    uint64_t va, first, later;
+    enum forge_moment in_image;
 };
 
 struct forge_truth {
@@ -243,6 +264,13 @@ struct forge_truth {
     size_t callback_count;
     struct forge_hole_page *holes;
     size_t hole_count;
+    bool smeared;
+    uint32_t smear_percent;
+    uint64_t smear_seed;
+    struct forge_smear_page *smear_pages;
+    size_t smear_page_count;
+    struct forge_change *changes;
+    size_t change_count;
     /* What hostile lines put into logger slots: a reader cannot tell these from sessions whose
      * memory is missing. */
     uint64_t wild_slots[16];

@@ -55,9 +55,11 @@ struct handle_builder {
 };
 
 struct hole {
-    const char *what; /* "process:412", "va:0x...", "percent:10" */
+    const char *what; /* "process:412", "va:0x...", "percent:10", "page-of:session:3" */
     const char *kind;
     unsigned line;
+    unsigned run;         /* pages that go together, of a percentage */
+    bool paged, nonpaged; /* pools, of a percentage */
 };
 
 /* What is done to the pool block of an object. */
@@ -84,6 +86,7 @@ struct poke {
     const char *object, *field, *value;
     unsigned width; /* 0 = the field's */
     unsigned line;
+    enum forge_moment in;
 };
 
 /* Memory of one process: loader list and ntdll. */
@@ -130,7 +133,9 @@ struct forge {
     struct kda_arena arena;
     enum kda_status status;
     struct kda_error err;
-    unsigned line; /* of the record that is being built; 0 = none */
+    unsigned line;            /* of the record that is being built; 0 = none */
+    const char *text;         /* the scenario, while it is built */
+    enum forge_moment moment; /* the state that is built */
     struct kda_layout layout;
     uint32_t major, minor, build, ubr;
     uint64_t rng;
@@ -179,7 +184,7 @@ struct forge {
     struct hostile *hostiles;
     size_t hostile_count, hostile_cap;
     size_t module_cap, process_cap, silo_cap, session_cap, consumer_cap, buffer_cap, provider_cap,
-        reg_cap, callback_cap, hole_cap;
+        reg_cap, callback_cap, hole_cap, smear_cap, change_cap;
 };
 
 /* forge.c */
@@ -189,6 +194,13 @@ static inline bool forge_ok(const struct forge *f)
     return f->status == KDA_OK;
 }
 uint64_t forge_random(struct forge *f, uint64_t below);
+/* Does something that is `in` a state not exist in the one that is built? */
+static inline bool forge_away(const struct forge *f, enum forge_moment in)
+{
+    return in != FORGE_BOTH && in != f->moment;
+}
+enum kda_status forge_build_state(const char *scenario, enum forge_moment moment,
+                                  struct forge **ret, struct kda_error *err);
 bool forge_planned(const struct forge *f, const char *kind, uint64_t id); /* a hole is wanted */
 bool forge_planned_text(const struct forge *f, const char *kind, const char *id);
 
@@ -261,7 +273,8 @@ uint64_t object_alloc(struct forge *f, const char *type, uint64_t size, const ch
                       bool alone);
 void processes_build(struct forge *f);
 void processes_finish(struct forge *f);
-uint64_t handle_add(struct forge *f, size_t process, uint64_t body, uint32_t access);
+/* In a state in which the object is `away` its handle is a free entry. */
+uint64_t handle_add(struct forge *f, size_t process, uint64_t body, uint32_t access, bool away);
 void handles_finish(struct forge *f);
 void cid_add(struct forge *f, uint64_t id, uint64_t body);
 uint64_t job_build(struct forge *f);
@@ -289,6 +302,9 @@ void silos_build(struct forge *f);
 void sessions_build(struct forge *f);
 void providers_build(struct forge *f);
 uint64_t security_build(struct forge *f, const char *sddl, bool alone);
+
+/* smear.c: the pages of the other state, where it is asked for */
+void smear_apply(struct forge *f);
 
 /* holes.c, hostile.c */
 void hostile_apply(struct forge *f);

@@ -39,7 +39,7 @@ static uint32_t place(unsigned levels, size_t n)
     return leaf * LEAF_ENTRIES + 1 + (uint32_t)(slot + slot / 4);
 }
 
-uint64_t handle_add(struct forge *f, size_t process, uint64_t body, uint32_t access)
+uint64_t handle_add(struct forge *f, size_t process, uint64_t body, uint32_t access, bool away)
 {
     const struct forge_process *p = &f->truth.processes[process];
     if (!forge_ok(f) || p->levels == 0 || !body)
@@ -48,7 +48,7 @@ uint64_t handle_add(struct forge *f, size_t process, uint64_t body, uint32_t acc
     if (has(f, F(OBJECT_HEADER, Body)))
         header = body - f->layout.field[F(OBJECT_HEADER, Body)].offset;
     uint32_t index = place(p->levels, f->tables[process].count);
-    if (!append(f, &f->tables[process], index, header, access))
+    if (!append(f, &f->tables[process], index, away ? 0 : header, access))
         return 0;
     return (uint64_t)index * 4;
 }
@@ -60,6 +60,8 @@ void cid_add(struct forge *f, uint64_t id, uint64_t body)
 
 static void write_entry(struct forge *f, uint64_t va, const struct table_entry *e, bool cid)
 {
+    if (!e->pointer)
+        return;
     uint8_t attributes = !cid && e->index % 7 == 3 ? 1 : 0; /* inheritable */
     if (has(f, F(HANDLE_TABLE_ENTRY, ObjectPointerBits))) {
         put(f, va, F(HANDLE_TABLE_ENTRY, ObjectPointerBits), 8, e->pointer >> 4);

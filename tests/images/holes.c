@@ -131,6 +131,15 @@ static uint64_t symbol_named(const struct forge *f, const char *name)
     return 0;
 }
 
+/* The page on which the named thing begins, with all that it shares the page with. */
+static struct extent page_of(struct forge *f, const char *object)
+{
+    const char *type = NULL;
+    char named[80];
+    (void)snprintf(named, sizeof(named), "%s%.60s", strchr(object, ':') ? "" : "symbol:", object);
+    return (struct extent){object_named(f, named, &type), 1, 0};
+}
+
 static struct extent resolve(struct forge *f, const struct hole *h)
 {
     char kind[16];
@@ -144,6 +153,8 @@ static struct extent resolve(struct forge *f, const struct hole *h)
     uint64_t number = strtoull(id, NULL, 0);
     if (strcmp(kind, "va") == 0)
         return (struct extent){number, 1, 0};
+    if (strcmp(kind, "page-of") == 0)
+        return page_of(f, id);
     if (strcmp(kind, "symbol") == 0)
         return (struct extent){symbol_named(f, id), 1, 0};
     if (strcmp(kind, "process") == 0 || strcmp(kind, "path") == 0 || strcmp(kind, "table") == 0 ||
@@ -167,6 +178,45 @@ static void record(struct forge *f, uint64_t va, uint64_t pfn, const char *kind)
     t->holes[t->hole_count++] = (struct forge_hole_page){va, pfn, kind};
 }
 
+static bool overwrites(const char *kind)
+{
+    return strcmp(kind, "zeros") == 0 || strcmp(kind, "0x41") == 0 || strcmp(kind, "page") == 0;
+}
+
+/* The bytes of another page of the pools. */
+static const uint8_t *other_page(struct forge *f, uint64_t pfn)
+{
+    for (unsigned tries = 0; tries < 1000; tries++) {
+        const struct pool_state *pool = &f->pool[forge_random(f, POOL_COUNT)];
+        uint64_t va = pool->start + forge_random(f, (pool->mapped - pool->start) / PAGE) * PAGE;
+        uint64_t pa = 0;
+        if (translate(f, va, &pa) && pa / PAGE != pfn && phys_peek(f, pa / PAGE))
+            return phys_peek(f, pa / PAGE);
+    }
+    forge_fail(f, KDA_LIMIT, "there is no other page");
+    return NULL;
+}
+
+static void overwrite(struct forge *f, uint64_t pfn, const char *kind)
+{
+    const uint8_t *other = strcmp(kind, "page") == 0 ? other_page(f, pfn) : NULL;
+    uint8_t *page = phys_bytes(f, pfn);
+    if (!page || !forge_ok(f))
+        return;
+    if (other)
+        memcpy(page, other, PAGE);
+    else
+        memset(page, strcmp(kind, "0x41") == 0 ? 0x41 : 0, PAGE);
+}
+
+static bool overwritten(const struct forge *f, uint64_t pfn)
+{
+    for (size_t i = 0; i < f->truth.hole_count; i++)
+        if (f->truth.holes[i].pfn == pfn && overwrites(f->truth.holes[i].kind))
+            return true;
+    return false;
+}
+
 static void take_out(struct forge *f, uint64_t root, uint64_t va, const struct hole *h)
 {
     unsigned level = 0;
@@ -178,6 +228,11 @@ static void take_out(struct forge *f, uint64_t root, uint64_t va, const struct h
     }
     if (!(kda_le64(entry) & 1))
         return; /* a page is taken once */
+    if (overwrites(h->kind)) {
+        overwrite(f, pa / PAGE, h->kind);
+        record(f, va & ~(uint64_t)(PAGE - 1), pa / PAGE, h->kind);
+        return;
+    }
     record(f, va & ~(uint64_t)(PAGE - 1), pa / PAGE, h->kind);
     if (strcmp(h->kind, "absent") == 0) {
         phys_set_state(f, pa / PAGE, PAGE_GONE);
@@ -198,13 +253,24 @@ static void take_out(struct forge *f, uint64_t root, uint64_t va, const struct h
     phys_set_state(f, pa / PAGE, PAGE_FILLER);
 }
 
+/* Runs of neighbouring pages, as many as take the share in all. */
 static void take_percent(struct forge *f, const struct hole *h)
 {
     uint64_t percent = strtoull(h->what + strlen("percent:"), NULL, 0);
-    for (size_t pool = 0; pool < POOL_COUNT; pool++)
-        for (uint64_t va = f->pool[pool].start; va < f->pool[pool].mapped; va += PAGE)
-            if (forge_ok(f) && forge_random(f, 100) < percent)
-                take_out(f, f->root, va, h);
+    for (size_t pool = 0; pool < POOL_COUNT; pool++) {
+        unsigned left = 0;
+        if (!(pool == POOL_PAGED ? h->paged : h->nonpaged))
+            continue;
+        for (uint64_t va = f->pool[pool].start; va < f->pool[pool].mapped && forge_ok(f);
+             va += PAGE) {
+            if (left == 0 && forge_random(f, 100 * (uint64_t)h->run) < percent)
+                left = h->run;
+            if (left == 0)
+                continue;
+            take_out(f, f->root, va, h);
+            left--;
+        }
+    }
 }
 
 void holes_apply(struct forge *f)
@@ -235,7 +301,8 @@ bool range_readable(struct forge *f, uint64_t va, uint64_t size)
     uint64_t last = (va + (size ? size - 1 : 0)) & ~(uint64_t)(PAGE - 1);
     for (uint64_t page = va & ~(uint64_t)(PAGE - 1); page <= last; page += PAGE) {
         uint64_t pa = 0;
-        if (!translate(f, page, &pa) || phys_state(f, pa / PAGE) == PAGE_GONE)
+        if (!translate(f, page, &pa) || phys_state(f, pa / PAGE) == PAGE_GONE ||
+            overwritten(f, pa / PAGE))
             return false;
     }
     return true;

@@ -228,7 +228,7 @@ static void write_table_object(struct forge *f, struct forge_process *p)
     put(f, va, F(HANDLE_TABLE, QuotaProcess), 8, p->va);
     put(f, va, F(HANDLE_TABLE, UniqueProcessId), 4, p->pid);
     put(f, p->va, F(EPROCESS, ObjectTable), 8, va);
-    if (p->no_table_link)
+    if (p->no_table_link || forge_away(f, p->in))
         list_init(f, link);
     else
         list_append(f, head, link);
@@ -243,7 +243,8 @@ static void write_job(struct forge *f, const struct forge_process *p)
         return;
     put(f, p->va, F(EPROCESS, Job), 8, job);
     put(f, p->va, F(EPROCESS, ServerSilo), 8, silo->job);
-    list_append(f, at(f, job, F(EJOB, ProcessListHead)), at(f, p->va, F(EPROCESS, JobLinks)));
+    if (!forge_away(f, p->in))
+        list_append(f, at(f, job, F(EJOB, ProcessListHead)), at(f, p->va, F(EPROCESS, JobLinks)));
 }
 
 static void build_process(struct forge *f, struct forge_process *p, size_t index)
@@ -270,11 +271,11 @@ static void build_process(struct forge *f, struct forge_process *p, size_t index
     write_table_object(f, p);
     write_job(f, p);
     uint64_t link = at(f, p->va, F(EPROCESS, ActiveProcessLinks));
-    if (p->unlinked)
+    if (p->unlinked || forge_away(f, p->in))
         list_init(f, link);
     else
         list_append(f, symbol(f, S(PsActiveProcessHead)), link);
-    if (!p->no_cid)
+    if (!p->no_cid && !forge_away(f, p->in))
         cid_add(f, p->pid, p->va);
 }
 
@@ -299,7 +300,7 @@ void processes_build(struct forge *f)
     /* Some unrelated handles first, so that those of ETW do not all stand at the beginning. */
     for (size_t i = 0; i < t->process_count && forge_ok(f); i++)
         for (unsigned h = 0; h < t->processes[i].fill && t->processes[i].levels; h++)
-            (void)handle_add(f, i, f->fillers[forge_random(f, f->filler_count)], 0x1f0003);
+            (void)handle_add(f, i, f->fillers[forge_random(f, f->filler_count)], 0x1f0003, false);
 }
 
 /* Every process sees the kernel half; each top table maps itself. */

@@ -176,6 +176,8 @@ static void poke(struct forge *f, const struct poke *plan)
 void pokes_apply(struct forge *f)
 {
     for (size_t i = 0; i < f->poke_count && forge_ok(f); i++) {
+        if (forge_away(f, f->pokes[i].in))
+            continue;
         f->line = f->pokes[i].line;
         poke(f, &f->pokes[i]);
     }

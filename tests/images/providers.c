@@ -145,7 +145,7 @@ static void link_provider(struct forge *f, struct forge_provider *p, const struc
     put_field_bytes(f, p->va, F(ETW_GUID_ENTRY, Guid), p->guid, 16);
     put(f, p->va, F(ETW_GUID_ENTRY, SiloState), 8, silo->state);
     list_init(f, at(f, p->va, F(ETW_GUID_ENTRY, SiloGuidList)));
-    if (p->unlinked)
+    if (p->unlinked || forge_away(f, p->in))
         list_init(f, link);
     else
         list_append(f, silo->table + p->bucket * bucket + (uint64_t)p->type * 16, link);
@@ -227,7 +227,8 @@ static void write_source(struct forge *f, struct forge_reg *r)
         const struct forge_process *p = forge_process_by_pid(f, r->pid);
         put(f, r->va, F(ETW_REG_ENTRY, Process), 8, p->va);
         if (!r->no_handle)
-            r->handle = handle_add(f, (size_t)(p - f->truth.processes), r->va, 0x804);
+            r->handle =
+                handle_add(f, (size_t)(p - f->truth.processes), r->va, 0x804, forge_away(f, r->in));
         return;
     }
     const struct forge_module *m = forge_module_by_name(f, r->driver);
@@ -271,7 +272,7 @@ static void build_reg(struct forge *f, struct forge_reg *r, size_t number)
     put(f, r->va, F(ETW_REG_ENTRY, EnableMask), 1, r->enable_mask);
     list_init(f, link);
     list_init(f, group_link);
-    if (!r->unlinked)
+    if (!r->unlinked && !forge_away(f, r->in))
         list_append(f, at(f, p->va, F(ETW_GUID_ENTRY, RegListHead)), link);
     if (!groups)
         r->group = 0;

@@ -131,6 +131,16 @@ unsigned line_silo(struct line *l)
     return 0;
 }
 
+enum forge_moment line_moment(struct line *l)
+{
+    const char *in = line_text(l, "in", NULL);
+    if (!in)
+        return FORGE_BOTH;
+    if (strcmp(in, "first") != 0 && strcmp(in, "later") != 0)
+        line_fail(l, "\"first\" or \"later\" is expected");
+    return strcmp(in, "first") == 0 ? FORGE_FIRST : FORGE_LATER;
+}
+
 struct forge_process *forge_process_by_pid(struct forge *f, uint64_t pid)
 {
     for (size_t i = 0; i < f->truth.process_count; i++)

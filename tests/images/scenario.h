@@ -29,6 +29,7 @@ bool line_onoff(struct line *l, const char *word);
 uint64_t parse_number(struct line *l, const char *text, uint64_t max);
 uint64_t parse_time(struct line *l, const char *text);
 unsigned line_silo(struct line *l);
+enum forge_moment line_moment(struct line *l); /* in=first|later */
 
 /* Reads its options from the line and adds a record. */
 typedef void (*directive_fn)(struct line *l);

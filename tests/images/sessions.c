@@ -120,7 +120,7 @@ static void build_session(struct forge *f, struct forge_session *s, size_t numbe
     }
     s->list_va = at(f, va, F(WMI_LOGGER_CONTEXT, Consumers));
     s->slot_va = silo->array + 8 * (uint64_t)s->id;
-    put64(f, s->slot_va, s->hidden ? 1 : va);
+    put64(f, s->slot_va, s->hidden || forge_away(f, s->in) ? 1 : va);
 }
 
 static struct forge_session *session_of(struct forge *f, const struct forge_consumer *c)
@@ -164,14 +164,15 @@ static void build_consumer(struct forge *f, struct forge_consumer *c)
     put(f, va, F(ETW_REALTIME_CONSUMER, LoggerId), 2, c->session);
     put(f, va, F(ETW_REALTIME_CONSUMER, SiloState), 8, f->truth.silos[c->silo].state);
     write_flags(f, c);
-    if (s && !c->unlinked) {
+    if (s && !c->unlinked && !forge_away(f, c->in)) {
         list_append(f, s->list_va, link);
         s->num_consumers++;
     } else {
         list_init(f, link);
     }
     if (!c->no_handle)
-        c->handle = handle_add(f, (size_t)(p - f->truth.processes), va, 0x804);
+        c->handle =
+            handle_add(f, (size_t)(p - f->truth.processes), va, 0x804, forge_away(f, c->in));
 }
 
 void sessions_build(struct forge *f)

@@ -73,6 +73,15 @@ static void guid(struct out *o, const char *name, const uint8_t value[16])
     text(o, name, buffer);
 }
 
+/* Something that exists in one of two states only. */
+static void states(struct out *o, enum forge_moment in)
+{
+    if (in == FORGE_BOTH)
+        return;
+    key(o, "states");
+    raw(o, "[\"%s\"]", in == FORGE_FIRST ? "first" : "later");
+}
+
 static void open_list(struct out *o, const char *name)
 {
     raw(o, ",\n\"%s\":[", name);
@@ -155,6 +164,7 @@ static void put_processes(struct out *o, const struct forge_truth *t)
         flag(o, "readable", p->readable);
         flag(o, "path_readable", p->path_readable);
         flag(o, "table_readable", p->table_readable);
+        states(o, p->in);
         raw(o, "}");
     }
     close_list(o);
@@ -207,6 +217,7 @@ static void put_session(struct out *o, const struct forge_truth *t, const struct
     flag(o, "readable", s->readable);
     flag(o, "name_readable", s->name_readable);
     flag(o, "sd_readable", s->sd_readable);
+    states(o, s->in);
 }
 
 static void put_sessions(struct out *o, const struct forge_truth *t)
@@ -232,6 +243,7 @@ static void put_sessions(struct out *o, const struct forge_truth *t)
         flag(o, "linked", !c->unlinked);
         flag(o, "readable", c->readable);
         flag(o, "header_readable", c->header_readable);
+        states(o, c->in);
         raw(o, "}");
     }
     close_list(o);
@@ -365,6 +377,7 @@ static void put_providers(struct out *o, const struct forge_truth *t)
         flag(o, "linked", !p->unlinked && !p->embedded);
         flag(o, "embedded", p->embedded);
         flag(o, "readable", p->readable);
+        states(o, p->in);
         key(o, "combined");
         raw(o, "{");
         o->first = true;
@@ -402,6 +415,7 @@ static void put_regs(struct out *o, const struct forge_truth *t)
         flag(o, "linked", !r->unlinked);
         flag(o, "readable", r->readable);
         flag(o, "header_readable", r->header_readable);
+        states(o, r->in);
         raw(o, "}");
     }
     close_list(o);
@@ -444,6 +458,42 @@ static void put_holes(struct out *o, const struct forge_truth *t)
     close_list(o);
 }
 
+static const char *moment_name(enum forge_moment moment)
+{
+    return moment == FORGE_LATER ? "later" : "first";
+}
+
+static void put_smear(struct out *o, const struct forge_truth *t)
+{
+    if (!t->smeared)
+        return;
+    key(o, "smear");
+    raw(o, "{");
+    o->first = true;
+    number(o, "percent", t->smear_percent);
+    number(o, "seed", t->smear_seed);
+    open_list(o, "pages");
+    for (size_t i = 0; i < t->smear_page_count; i++) {
+        open_row(o, i);
+        hex(o, "pfn", t->smear_pages[i].pfn);
+        hex(o, "va", t->smear_pages[i].va);
+        text(o, "state", moment_name(t->smear_pages[i].state));
+        raw(o, "}");
+    }
+    close_list(o);
+    open_list(o, "changes");
+    for (size_t i = 0; i < t->change_count; i++) {
+        open_row(o, i);
+        hex(o, "at", t->changes[i].va);
+        hex(o, "first", t->changes[i].first);
+        hex(o, "later", t->changes[i].later);
+        text(o, "in_image", moment_name(t->changes[i].in_image));
+        raw(o, "}");
+    }
+    close_list(o);
+    raw(o, "}");
+}
+
 bool forge_truth_json(const struct forge *f, FILE *file)
 {
     const struct forge_truth *t = &f->truth;
@@ -466,6 +516,7 @@ bool forge_truth_json(const struct forge *f, FILE *file)
     put_regs(&o, t);
     put_callbacks(&o, t);
     put_holes(&o, t);
+    put_smear(&o, t);
     open_list(&o, "wild_slots");
     for (size_t i = 0; i < t->wild_slot_count; i++)
         raw(&o, "%s\"0x%llx\"", i ? "," : "", (unsigned long long)t->wild_slots[i]);
