@@ -20,6 +20,7 @@
 #include "kda/image.h"
 #include "kda/kernel.h"
 #include "kda/log.h"
+#include "kda/recall.h"
 #include "kda/report.h"
 #include "kda/symbols.h"
 

@@ -35,6 +35,7 @@ int cli_run_info(struct cli *cli)
 {
     struct kda_error kernel_err, symbols_err;
     struct kda_report_facts facts = {0};
+    struct kda_recall *recall = NULL;
     int code = cli_open_image(cli);
     if (code != CLI_DONE)
         return code;
@@ -53,6 +54,10 @@ int cli_run_info(struct cli *cli)
             say(cli, &symbols_err);
         } else {
             meet_gaps(cli);
+            if (kda_recall_read(cli->kernel, cli->etw, &recall, &kernel_err) != KDA_OK)
+                cli_error_of(&kernel_err);
+            cli_phase(cli, "recall_us");
+            facts.recall = recall;
         }
     }
     /* Searched only here: the rows of the other commands do not need it. */
@@ -67,8 +72,10 @@ int cli_run_info(struct cli *cli)
         facts.gaps = gaps->count + gaps->dropped;
     }
     int opened = cli_open_report(cli);
-    if (opened != CLI_DONE)
-        return opened;
-    kda_report_info(cli->report, &facts);
-    return cli_finish(cli, code);
+    if (opened == CLI_DONE) {
+        kda_report_info(cli->report, &facts);
+        opened = cli_finish(cli, code);
+    }
+    kda_recall_free(recall);
+    return opened;
 }

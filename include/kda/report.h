@@ -27,6 +27,7 @@
 #include "kda/image.h"
 #include "kda/kernel.h"
 #include "kda/log.h"
+#include "kda/recall.h"
 #include "kda/symbols.h"
 
 #ifdef __cplusplus
@@ -145,6 +146,7 @@ struct kda_report_facts {
     const char *kernel_missing;  /* why there is no kernel */
     const char *symbols_missing; /* why there are no symbols, and what gets them */
     size_t gaps;
+    const struct kda_recall *recall; /* how complete the picture is; NULL = not asked */
 };
 
 void kda_report_info(struct kda_report *report, const struct kda_report_facts *facts);

@@ -90,6 +90,10 @@ static const struct kda_column info_columns[] = {
     {"fit.anchors", "Anchors", O | L, "{name}:{verdict}:{refused}", "{name} {verdict}"},
     {"fit.proven", "Proven", O | V | L, NULL, NULL},
     {"fit.fitted", "Fitted", O | V | L, NULL, NULL},
+    {"completeness", "Completeness", O | V | L, "{name}:{of}:{state}:{found}:{counted}:{count_va}",
+     "{name}[ of {of}][: {state}][, {whole} of][ {lists} whole][, {found} found]"
+     "[, {by_others} by others only][, {counted} counted][ at {count_va}][, {uncounted}]"
+     "[, breaks at {broken_at}][ and {broken_back}][ ({reason})]"},
 };
 
 static const struct kda_column session_columns[] = {

@@ -267,6 +267,44 @@ static void put_fit(struct kda_row *row, const struct kda_fit *fit)
     kda_put_end(row);
 }
 
+static void put_recall_item(struct kda_row *row, const struct kda_recall_item *item)
+{
+    kda_put_object(row, NULL);
+    kda_put_text(row, "name", item->name);
+    kda_put_text(row, "object", item->object);
+    kda_put_text(row, "of", item->of);
+    kda_put_address(row, "va", item->va);
+    if (!item->only_count)
+        kda_put_text(row, "state", kda_recall_state_name(item->state));
+    if (item->lists) {
+        kda_put_uint(row, "lists", item->lists);
+        kda_put_uint(row, "whole", item->whole);
+    }
+    if (item->has_found)
+        kda_put_uint(row, "found", item->found);
+    if (item->has_others)
+        kda_put_uint(row, "by_others", item->by_others);
+    if (item->has_count)
+        kda_put_uint(row, "counted", item->counted);
+    kda_put_address(row, "count_va", item->count_va);
+    kda_put_text(row, "uncounted", item->uncounted);
+    kda_put_address(row, "broken_at", item->broken_va[0]);
+    kda_put_address(row, "broken_back", item->broken_va[1]);
+    if (item->reason != KDA_OK)
+        kda_put_text(row, "reason", kda_status_name(item->reason));
+    kda_put_end(row);
+}
+
+static void put_recall(struct kda_row *row, const struct kda_recall *recall)
+{
+    size_t count;
+    const struct kda_recall_item *items = kda_recall_items(recall, &count);
+    kda_put_array(row, "completeness");
+    for (size_t i = 0; i < count; i++)
+        put_recall_item(row, &items[i]);
+    kda_put_end(row);
+}
+
 void kda_report_info(struct kda_report *report, const struct kda_report_facts *facts)
 {
     char scratch[VERSION_TEXT];
@@ -302,6 +340,8 @@ void kda_report_info(struct kda_report *report, const struct kda_report_facts *f
     kda_put_uint(row, "gap_count", facts->gaps);
     if (facts->fit)
         put_fit(row, facts->fit);
+    if (facts->recall)
+        put_recall(row, facts->recall);
     kda_report_emit(report);
 }
 
