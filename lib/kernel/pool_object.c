@@ -167,8 +167,12 @@ static bool lives(struct kda_kernel *kernel, uint64_t va)
            is_tied(kernel, va);
 }
 
-static bool all_known(struct kda_kernel *kernel)
+static bool all_known(struct kda_kernel *kernel, uint8_t *type)
 {
+    if (kda_process_type(kernel, type, NULL) != KDA_OK) {
+        kda_pool_set_lacks(kernel, KDA_POOL_PROCESS, "the object type Process");
+        return false;
+    }
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
         if (!kda_has_field(kernel, needed[i])) {
             kda_pool_set_lacks(kernel, KDA_POOL_PROCESS, kda_field_name(needed[i]));
@@ -177,14 +181,15 @@ static bool all_known(struct kda_kernel *kernel)
     return true;
 }
 
-enum kda_status kda_pool_processes(struct kda_kernel *kernel, uint8_t type,
+enum kda_status kda_pool_processes(struct kda_kernel *kernel,
                                    bool (*found)(void *context, uint64_t va), void *context,
                                    struct kda_error *err)
 {
     const struct kda_pool_block *blocks;
     size_t count;
+    uint8_t type;
     enum kda_status status = kda_pool_blocks(kernel, &blocks, &count, err);
-    if (status != KDA_OK || !kernel->pool || !all_known(kernel))
+    if (status != KDA_OK || !kernel->pool || !all_known(kernel, &type))
         return status;
     uint32_t size = kernel->layout->size[KDA_STRUCT_EPROCESS];
     for (size_t i = 0; i < kernel->process_count; i++)
