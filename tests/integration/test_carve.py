@@ -254,10 +254,14 @@ class Unlinked(unittest.TestCase):
 class Scanned(unittest.TestCase):
     def test_options_of_commands(self):
         image = forge("audit", "carve-cli.raw", "--add",
-                      "process 1200 name=ghost.exe unlinked nocid notablelink")
+                      "process 1200 name=ghost.exe unlinked nocid notablelink", "--add",
+                      "session 12 name=Hidden mode=0x100 hidden", "--add",
+                      "consumer session=9 pid=800 unlinked nohandle")
         self.assertEqual(kda("info", image, "--carve").returncode, 2)
         for command in ("map", "sessions", "consumers", "providers", "processes", "audit"):
             self.assertEqual(kda(command, image, "--carve").returncode, 0, command)
+        self.assertIn("none: in pool memory only", kda("map", image, "--carve").stdout)
+        self.assertIn("on no list and behind no handle", kda("map", image, "--carve").stdout)
         names = [row["name"] for row in rows(kda("processes", image, "-f", "jsonl", "--carve"))]
         self.assertIn("ghost.exe", names)
 
