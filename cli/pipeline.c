@@ -208,7 +208,10 @@ int cli_open_etw(struct cli *cli)
     int code = cli_open_all(cli);
     if (code != CLI_DONE)
         return code;
+    if (cli->options.carve)
+        cli_progress_begin(cli, "scanning memory");
     enum kda_status status = kda_etw_map(cli->kernel, &cli->etw, &err);
+    cli_progress_end(cli);
     cli_phase(cli, "etw_us");
     if (status == KDA_OK)
         return CLI_DONE;

@@ -250,7 +250,7 @@ enum {
     KDA_FOUND_HANDLE_TABLE = 2,
     KDA_FOUND_CID = 4,
     KDA_FOUND_BACK_POINTER = 8, /* a consumer, registration, handle, job or process names it */
-    KDA_FOUND_POOL = 16,        /* only its pool block */
+    KDA_FOUND_POOL = 16, /* nothing but a pool block (option carve) */
 };
 
 struct kda_process {

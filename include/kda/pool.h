@@ -57,6 +57,12 @@ bool kda_pool_carving(const struct kda_kernel *kernel);
 
 /* Where the content of a block begins, and how many bytes are left for it. */
 uint64_t kda_pool_content(const struct kda_pool_block *block, uint64_t va, size_t *room);
+/* Adds the processes that stand in pool blocks, live, and are not known: call it when every other
+ * witness was asked. Pointers from kda_processes and kda_process_at are void when there were any.
+ * *added is 0 without the option. Errors as kda_pool_blocks and kda_processes. */
+KDA_MUST_CHECK enum kda_status kda_processes_carve(struct kda_kernel *kernel, size_t *added,
+                                                   struct kda_error *err);
+
 /* Is an object `known` where the content of the block would be: right at its start, or
  * (objects) behind object headers of any kind? Asks for every address that maps the block. */
 bool kda_pool_known(const struct kda_pool_block *block,

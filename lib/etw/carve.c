@@ -9,7 +9,7 @@
 
 struct candidate {
     uint64_t va;
-    struct kda_proof proof;
+    struct kda_carve_proof proof;
     uint64_t twin; /* another candidate that is the same; 0 = none */
 };
 
@@ -47,7 +47,7 @@ static bool ready(struct carving *carving)
     return !lacks;
 }
 
-static bool judge(struct carving *carving, struct kda_proof *proof, uint64_t va)
+static bool judge(struct carving *carving, struct kda_carve_proof *proof, uint64_t va)
 {
     memset(proof, 0, sizeof(*proof));
     proof->etw = carving->etw;
@@ -60,7 +60,7 @@ static bool judge(struct carving *carving, struct kda_proof *proof, uint64_t va)
 }
 
 /* What was proven waits until all blocks were looked at: of one and its copy neither is taken. */
-static void offer(struct carving *carving, const struct kda_proof *proof, uint64_t va)
+static void offer(struct carving *carving, const struct kda_carve_proof *proof, uint64_t va)
 {
     struct kda_etw *etw = carving->etw;
     void *items = carving->candidates;
@@ -107,7 +107,7 @@ static void take_candidates(struct carving *carving)
 
 static void carve_block(struct carving *carving, const struct kda_pool_block *block)
 {
-    struct kda_proof proof;
+    struct kda_carve_proof proof;
     size_t room;
     uint64_t va = 0, content = kda_pool_content(block, block->va, &room);
     bool object = carving->carver->type &&

@@ -11,7 +11,7 @@
 #define KDA_CARVERS 4u
 
 /* What speaks for and against an object. */
-struct kda_proof {
+struct kda_carve_proof {
     struct kda_etw *etw;
     unsigned ties; /* places outside that agree */
     bool refuted;
@@ -26,8 +26,8 @@ struct kda_carver {
     const char *type; /* of the object; NULL = no object */
     bool bare;        /* also without object header: registrations of drivers */
     enum kda_struct_id structure;
-    void (*prove)(struct kda_proof *proof, uint64_t va);
-    void (*add)(struct kda_proof *proof, uint64_t va);
+    void (*prove)(struct kda_carve_proof *proof, uint64_t va);
+    void (*add)(struct kda_carve_proof *proof, uint64_t va);
     /* Is it a copy of an object that a list names? Are two of them one and its copy? NULL where
      * `prove` settles that: the object holds its own address. */
     bool (*copied)(const struct kda_etw *etw, uint64_t va);

@@ -9,7 +9,6 @@
 
 #include "carve.h"
 
-#define BUCKETS 64u
 #define BUCKET_SIZE 56u
 #define LIST_SPAN 48u /* three list heads */
 #define MAX_BUFFER_SIZE 0x1000000u
@@ -18,13 +17,13 @@
 #define DAY 864000000000u
 
 /* What could not be read refutes nothing. */
-static void require(struct kda_proof *proof, bool holds)
+static void require(struct kda_carve_proof *proof, bool holds)
 {
     if (!holds && proof->open == KDA_OK)
         proof->refuted = true;
 }
 
-static bool answered(struct kda_proof *proof, enum kda_status status, enum kda_status *why)
+static bool answered(struct kda_carve_proof *proof, enum kda_status status, enum kda_status *why)
 {
     if (status == KDA_UNMAPPED)
         proof->refuted = true;
@@ -34,24 +33,25 @@ static bool answered(struct kda_proof *proof, enum kda_status status, enum kda_s
 }
 
 /* Bytes and fields of the object, whose block was seen; bytes of what it points at. */
-static bool own(struct kda_proof *proof, uint64_t va, void *ret, size_t size)
+static bool own(struct kda_carve_proof *proof, uint64_t va, void *ret, size_t size)
 {
     return answered(proof, kda_read(proof->etw->kernel, va, ret, size, NULL), &proof->open);
 }
 
-static bool field(struct kda_proof *proof, uint64_t object, enum kda_field_id id, uint64_t *ret)
+static bool field(struct kda_carve_proof *proof, uint64_t object, enum kda_field_id id,
+                  uint64_t *ret)
 {
     return kda_has_field(proof->etw->kernel, id) &&
            answered(proof, kda_read_field(proof->etw->kernel, object, id, ret, NULL), &proof->open);
 }
 
-static bool other(struct kda_proof *proof, uint64_t va, void *ret, size_t size)
+static bool other(struct kda_carve_proof *proof, uint64_t va, void *ret, size_t size)
 {
     return answered(proof, kda_read(proof->etw->kernel, va, ret, size, NULL), &proof->missing);
 }
 
 /* A list head whose neighbours on both sides name it. */
-static void ring(struct kda_proof *proof, uint64_t head)
+static void ring(struct kda_carve_proof *proof, uint64_t head)
 {
     uint8_t links[16], back[8];
     if (head == 0 || !own(proof, head, links, sizeof(links)))
@@ -69,11 +69,11 @@ static void ring(struct kda_proof *proof, uint64_t head)
 }
 
 /* Is `place`, read from the object's links, the head or a node of its list? */
-typedef bool (*place_fn)(struct kda_proof *proof, uint64_t object, uint64_t place);
+typedef bool (*place_fn)(struct kda_carve_proof *proof, uint64_t object, uint64_t place);
 
 /* The links of something that was taken off a list: kernel addresses, and one of them at least
  * leads to the list or to the thing itself. */
-static void links(struct kda_proof *proof, uint64_t object, enum kda_field_id member,
+static void links(struct kda_carve_proof *proof, uint64_t object, enum kda_field_id member,
                   place_fn names)
 {
     uint8_t bytes[16];
@@ -91,7 +91,7 @@ static void links(struct kda_proof *proof, uint64_t object, enum kda_field_id me
 }
 
 /* The silo that the object says it belongs to; the host where objects do not say. */
-static void silo(struct kda_proof *proof, uint64_t object, enum kda_field_id id)
+static void silo(struct kda_carve_proof *proof, uint64_t object, enum kda_field_id id)
 {
     struct kda_etw *etw = proof->etw;
     uint64_t state;
@@ -108,7 +108,7 @@ static void silo(struct kda_proof *proof, uint64_t object, enum kda_field_id id)
 
 /* ---- loggers ---- */
 
-static void name(struct kda_proof *proof, uint64_t string)
+static void name(struct kda_carve_proof *proof, uint64_t string)
 {
     uint8_t head[16];
     if (!own(proof, string, head, sizeof(head)))
@@ -118,7 +118,7 @@ static void name(struct kda_proof *proof, uint64_t string)
                        kda_is_kernel_va(proof->etw->kernel, kda_le64(head + 8)));
 }
 
-static void prove_logger(struct kda_proof *proof, uint64_t va)
+static void prove_logger(struct kda_carve_proof *proof, uint64_t va)
 {
     struct kda_etw *etw = proof->etw;
     uint64_t value, size = 0, now = kda_kernel_info(etw->kernel)->system_time_100ns;
@@ -140,7 +140,7 @@ static void prove_logger(struct kda_proof *proof, uint64_t va)
     ring(proof, kda_etw_member(etw, va, KDA_F_WMI_LOGGER_CONTEXT_GlobalList));
 }
 
-static void add_logger(struct kda_proof *proof, uint64_t va)
+static void add_logger(struct kda_carve_proof *proof, uint64_t va)
 {
     uint64_t slot;
     if (kda_read_field(proof->etw->kernel, va, KDA_F_WMI_LOGGER_CONTEXT_LoggerId, &slot, NULL) ==
@@ -150,21 +150,15 @@ static void add_logger(struct kda_proof *proof, uint64_t va)
 
 /* ---- GUID entries ---- */
 
-static uint32_t bucket_of(const uint8_t *guid)
-{
-    return (kda_le32(guid) ^ kda_le32(guid + 4) ^ kda_le32(guid + 8) ^ kda_le32(guid + 12)) &
-           (BUCKETS - 1);
-}
-
 /* A head or an entry of the bucket that the GUID belongs to. */
-static bool in_bucket(struct kda_proof *proof, uint64_t entry, uint64_t place)
+static bool in_bucket(struct kda_carve_proof *proof, uint64_t entry, uint64_t place)
 {
     struct kda_etw *etw = proof->etw;
     uint32_t size = kda_kernel_layout(etw->kernel)->size[KDA_STRUCT_ETW_HASH_BUCKET];
     uint8_t guid[16];
     if (!own(proof, kda_etw_member(etw, entry, KDA_F_ETW_GUID_ENTRY_Guid), guid, sizeof(guid)))
         return false;
-    uint32_t bucket = bucket_of(guid);
+    uint32_t bucket = kda_etw_bucket_of(guid);
     uint64_t heads =
         proof->silo->table + (uint64_t)bucket * (size == KDA_NONE ? BUCKET_SIZE : size);
     if (proof->silo->table != 0 && place >= heads && place - heads < LIST_SPAN)
@@ -172,10 +166,11 @@ static bool in_bucket(struct kda_proof *proof, uint64_t entry, uint64_t place)
     const struct kda_etw_provider *node =
         kda_etw_lookup(&etw->providers, &etw->provider_by_va,
                        place - kda_field_offset(etw->kernel, KDA_F_ETW_GUID_ENTRY_GuidList));
-    return node && node->has_guid && node->silo == proof->silo && bucket_of(node->guid) == bucket;
+    return node && node->has_guid && node->silo == proof->silo &&
+           kda_etw_bucket_of(node->guid) == bucket;
 }
 
-static void enables(struct kda_proof *proof, uint64_t slots)
+static void enables(struct kda_carve_proof *proof, uint64_t slots)
 {
     uint32_t size = kda_kernel_layout(proof->etw->kernel)->size[KDA_STRUCT_TRACE_ENABLE_INFO];
     for (uint32_t i = 0; slots != 0 && size != KDA_NONE && i < KDA_ETW_ENABLE_SLOTS; i++) {
@@ -186,7 +181,7 @@ static void enables(struct kda_proof *proof, uint64_t slots)
     }
 }
 
-static void prove_entry(struct kda_proof *proof, uint64_t va)
+static void prove_entry(struct kda_carve_proof *proof, uint64_t va)
 {
     static const uint8_t zero[16];
     struct kda_etw *etw = proof->etw;
@@ -207,7 +202,7 @@ static void prove_entry(struct kda_proof *proof, uint64_t va)
     links(proof, va, KDA_F_ETW_GUID_ENTRY_GuidList, in_bucket);
 }
 
-static void add_entry(struct kda_proof *proof, uint64_t va)
+static void add_entry(struct kda_carve_proof *proof, uint64_t va)
 {
     (void)kda_etw_provider(proof->etw, va, KDA_PROVIDER_POOL);
 }
@@ -215,7 +210,7 @@ static void add_entry(struct kda_proof *proof, uint64_t va)
 /* ---- registrations ---- */
 
 /* The head of the entry's list, or another registration of the entry. */
-static bool of_entry(struct kda_proof *proof, uint64_t reg, uint64_t place)
+static bool of_entry(struct kda_carve_proof *proof, uint64_t reg, uint64_t place)
 {
     struct kda_etw *etw = proof->etw;
     uint64_t entry;
@@ -235,7 +230,7 @@ static bool lives(struct kda_etw *etw, uint64_t process_va)
     return process && process->exit_time_100ns == 0;
 }
 
-static void prove_registration(struct kda_proof *proof, uint64_t va)
+static void prove_registration(struct kda_carve_proof *proof, uint64_t va)
 {
     struct kda_etw *etw = proof->etw;
     uint64_t entry, value, user = 2, kernel = 2, process = 0, callback = 0;
@@ -259,7 +254,7 @@ static void prove_registration(struct kda_proof *proof, uint64_t va)
         links(proof, va, KDA_F_ETW_REG_ENTRY_RegList, of_entry);
 }
 
-static void add_registration(struct kda_proof *proof, uint64_t va)
+static void add_registration(struct kda_carve_proof *proof, uint64_t va)
 {
     (void)kda_etw_registration(proof->etw, va, KDA_REG_POOL);
 }
@@ -267,7 +262,7 @@ static void add_registration(struct kda_proof *proof, uint64_t va)
 /* ---- consumers ---- */
 
 /* The head of the session's list, or another consumer. */
-static bool of_session(struct kda_proof *proof, uint64_t consumer, uint64_t place)
+static bool of_session(struct kda_carve_proof *proof, uint64_t consumer, uint64_t place)
 {
     struct kda_etw *etw = proof->etw;
     uint64_t id;
@@ -281,7 +276,7 @@ static bool of_session(struct kda_proof *proof, uint64_t consumer, uint64_t plac
                        NULL);
 }
 
-static void prove_consumer(struct kda_proof *proof, uint64_t va)
+static void prove_consumer(struct kda_carve_proof *proof, uint64_t va)
 {
     uint64_t value;
     silo(proof, va, KDA_F_ETW_REALTIME_CONSUMER_SiloState);
@@ -295,7 +290,7 @@ static void prove_consumer(struct kda_proof *proof, uint64_t va)
         links(proof, va, KDA_F_ETW_REALTIME_CONSUMER_Links, of_session);
 }
 
-static void add_consumer(struct kda_proof *proof, uint64_t va)
+static void add_consumer(struct kda_carve_proof *proof, uint64_t va)
 {
     (void)kda_etw_consumer(proof->etw, va, KDA_CONSUMER_POOL, NULL);
 }

@@ -227,12 +227,30 @@ static void read_found(struct kda_etw *etw)
     }
 }
 
+static void read_handles(struct kda_etw *etw)
+{
+    do {
+        kda_etw_read_handles(etw);
+        read_found(etw);
+    } while (kda_etw_read_owners(etw));
+}
+
+/* What no list, handle or pointer names: asked last, because blocks of known objects are passed
+ * over. */
 static void carve(struct kda_etw *etw)
 {
     static const enum kda_pool_kind order[] = {KDA_POOL_LOGGER, KDA_POOL_GUID_ENTRY,
                                                KDA_POOL_REGISTRATION, KDA_POOL_CONSUMER};
+    struct kda_error why;
+    size_t added = 0;
     if (!kda_pool_carving(etw->kernel))
         return;
+    enum kda_status status = kda_processes_carve(etw->kernel, &added, &why);
+    if (status != KDA_OK)
+        kda_etw_gap(etw, "pool", 0, status, "processes on no list were not looked for: %s",
+                    why.text);
+    if (added > 0)
+        read_handles(etw);
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         kda_etw_carve(etw, order[i]);
         read_found(etw);
@@ -245,10 +263,7 @@ static void read_everything(struct kda_etw *etw)
     kda_etw_read_handle_symbols(etw);
     /* Handles last: the lists then say what an object behind a missing header is. An owner that
      * only they and other objects name has handles of its own. */
-    do {
-        kda_etw_read_handles(etw);
-        read_found(etw);
-    } while (kda_etw_read_owners(etw));
+    read_handles(etw);
     carve(etw);
     if (kda_kernel_exhausted(etw->kernel))
         kda_gaps_add(kda_etw_gaps(etw), "work", 0, KDA_LIMIT,

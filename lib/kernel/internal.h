@@ -183,9 +183,9 @@ static inline bool kda_proof_convinces(const struct kda_proof *proof)
 /* Addresses of the blocks found so far, by the page tables. */
 void kda_pool_map(struct kda_kernel *kernel);
 void kda_pool_free(struct kda_kernel *kernel);
-/* Gives each process that stands in a pool block and lives to `found`; which of them the lists name
- * is the caller's to know. False from `found` ends it. */
-enum kda_status kda_pool_processes(struct kda_kernel *kernel, uint8_t type,
+/* Gives each process that stands in a pool block, lives and is not known to `found`; false from
+ * there ends it. */
+enum kda_status kda_pool_processes(struct kda_kernel *kernel,
                                    bool (*found)(void *context, uint64_t va), void *context,
                                    struct kda_error *err);
 

@@ -255,7 +255,7 @@ void kda_pool_free(struct kda_kernel *kernel)
 
 const char *kda_pool_lacks(const struct kda_kernel *kernel, enum kda_pool_kind kind)
 {
-    return kernel->pool ? kernel->pool->lacks[kind] : "the scan";
+    return kernel->pool ? kernel->pool->lacks[kind] : "the ETW state, from which the scan begins,";
 }
 
 void kda_pool_set_lacks(struct kda_kernel *kernel, enum kda_pool_kind kind, const char *what)

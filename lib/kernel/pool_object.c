@@ -114,14 +114,23 @@ static bool is_process(const void *context, uint64_t va)
     return kda_map_get(&kernel->process_by_va, va, NULL);
 }
 
+/* A read that failed for no reason of the image. */
+static enum kda_status said(struct kda_kernel *kernel, uint64_t va, enum kda_status status)
+{
+    if (status != KDA_OK && status != KDA_NO_SYMBOL && !kda_status_is_gap(status))
+        kda_gaps_add(&kernel->gaps, "pool", va, status, "a block could not be judged");
+    return status;
+}
+
 /* Its own table, if it can be read, maps the kernel where System's does. */
 static bool maps_the_kernel(struct kda_kernel *kernel, uint64_t root)
 {
     uint64_t own, system, base = kernel->info.base;
     root &= ~(uint64_t)KDA_PAGE_MASK & 0x000fffffffffffffu;
-    if (root == 0 || kda_translate(kernel, kernel->info.dtb, base, &system, NULL) != KDA_OK)
+    if (root == 0 ||
+        said(kernel, base, kda_translate(kernel, kernel->info.dtb, base, &system, NULL)) != KDA_OK)
         return root != 0;
-    enum kda_status status = kda_translate(kernel, root, base, &own, NULL);
+    enum kda_status status = said(kernel, base, kda_translate(kernel, root, base, &own, NULL));
     return status == KDA_OK ? own == system : status == KDA_ABSENT;
 }
 
@@ -129,7 +138,7 @@ static bool is_name(struct kda_kernel *kernel, uint64_t va)
 {
     uint8_t name[15];
     size_t size = 0;
-    if (kda_read(kernel, va, name, sizeof(name), NULL) != KDA_OK)
+    if (said(kernel, va, kda_read(kernel, va, name, sizeof(name), NULL)) != KDA_OK)
         return false;
     while (size < sizeof(name) && name[size] >= ' ' && name[size] != 0x7f)
         size++;
@@ -147,9 +156,10 @@ static bool is_tied(struct kda_kernel *kernel, uint64_t va)
     enum kda_status status = kda_read_field(kernel, va, KDA_F_EPROCESS_ObjectTable, &table, NULL);
     if (status == KDA_OK && table != 0)
         status = kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_QuotaProcess, &owner, NULL);
+    (void)said(kernel, va, status);
     if (status == KDA_UNMAPPED || (status == KDA_OK && table != 0))
         return status == KDA_OK && owner == va;
-    return kda_read(kernel, link, links, sizeof(links), NULL) == KDA_OK &&
+    return said(kernel, link, kda_read(kernel, link, links, sizeof(links), NULL)) == KDA_OK &&
            kda_le64(links) == link && kda_le64(links + 8) == link;
 }
 
@@ -167,8 +177,12 @@ static bool lives(struct kda_kernel *kernel, uint64_t va)
            is_tied(kernel, va);
 }
 
-static bool all_known(struct kda_kernel *kernel)
+static bool all_known(struct kda_kernel *kernel, uint8_t *type)
 {
+    if (kda_process_type(kernel, type, NULL) != KDA_OK) {
+        kda_pool_set_lacks(kernel, KDA_POOL_PROCESS, "the object type Process");
+        return false;
+    }
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
         if (!kda_has_field(kernel, needed[i])) {
             kda_pool_set_lacks(kernel, KDA_POOL_PROCESS, kda_field_name(needed[i]));
@@ -177,14 +191,15 @@ static bool all_known(struct kda_kernel *kernel)
     return true;
 }
 
-enum kda_status kda_pool_processes(struct kda_kernel *kernel, uint8_t type,
+enum kda_status kda_pool_processes(struct kda_kernel *kernel,
                                    bool (*found)(void *context, uint64_t va), void *context,
                                    struct kda_error *err)
 {
     const struct kda_pool_block *blocks;
     size_t count;
+    uint8_t type;
     enum kda_status status = kda_pool_blocks(kernel, &blocks, &count, err);
-    if (status != KDA_OK || !kernel->pool || !all_known(kernel))
+    if (status != KDA_OK || !kernel->pool || !all_known(kernel, &type))
         return status;
     uint32_t size = kernel->layout->size[KDA_STRUCT_EPROCESS];
     for (size_t i = 0; i < kernel->process_count; i++)

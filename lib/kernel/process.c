@@ -218,26 +218,6 @@ static bool on_cid(void *context, const struct kda_handle *handle)
     return scan->status == KDA_OK;
 }
 
-static bool on_pool(void *context, uint64_t va)
-{
-    struct process_scan *scan = context;
-    (void)record(scan, va, KDA_FOUND_POOL);
-    return scan->status == KDA_OK;
-}
-
-/* What no list names any more; nothing without the option. */
-static enum kda_status scan_pool(struct process_scan *scan, struct kda_error *err)
-{
-    uint8_t type;
-    if (kda_process_type(scan->kernel, &type, NULL) == KDA_OK)
-        return kda_pool_processes(scan->kernel, type, on_pool, scan, err);
-    const struct kda_pool_block *blocks;
-    size_t count;
-    enum kda_status status = kda_pool_blocks(scan->kernel, &blocks, &count, err);
-    kda_pool_set_lacks(scan->kernel, KDA_POOL_PROCESS, "the object type Process");
-    return status;
-}
-
 static enum kda_status scan_active_list(struct process_scan *scan, struct kda_error *err)
 {
     struct kda_kernel *kernel = scan->kernel;
@@ -488,11 +468,6 @@ static enum kda_status find_processes(struct process_scan *scan, struct kda_erro
         return status;
     scan_cid_table(scan);
     scan_neighbours(scan, 0);
-    if (scan->status == KDA_OK && scan->kernel->options.carve) {
-        status = scan_pool(scan, err);
-        if (status != KDA_OK)
-            return status;
-    }
     if (scan->status != KDA_OK)
         return kda_fail(err, scan->status, "kernel", "out of memory for the process list");
     return KDA_OK;
@@ -530,6 +505,23 @@ enum kda_status kda_process_check(struct kda_kernel *kernel, uint64_t va)
     return kda_proof_convinces(&proof) ? KDA_OK : KDA_BAD_DATA;
 }
 
+/* Reads what was recorded since there were `before` of them. */
+static enum kda_status read_added(struct process_scan *scan, size_t before, size_t *added,
+                                  struct kda_error *err)
+{
+    struct kda_kernel *kernel = scan->kernel;
+    enum kda_status status = scan->status;
+    for (size_t i = before; i < kernel->process_count && status == KDA_OK; i++)
+        status = read_process(kernel, &kernel->processes[i], err);
+    if (status == KDA_OK && kernel->process_count > before)
+        status = sort_processes(kernel, err);
+    if (status == KDA_OK)
+        *added = kernel->process_count - before;
+    return status == KDA_NO_MEMORY
+               ? kda_fail(err, status, "kernel", "out of memory for the process list")
+               : status;
+}
+
 enum kda_status kda_processes_add(struct kda_kernel *kernel, const uint64_t *vas, size_t count,
                                   size_t *added, struct kda_error *err)
 {
@@ -546,16 +538,26 @@ enum kda_status kda_processes_add(struct kda_kernel *kernel, const uint64_t *vas
             (void)record(&scan, vas[i], KDA_FOUND_BACK_POINTER);
     }
     scan_neighbours(&scan, before);
-    status = scan.status;
-    for (size_t i = before; i < kernel->process_count && status == KDA_OK; i++)
-        status = read_process(kernel, &kernel->processes[i], err);
-    if (status == KDA_OK && kernel->process_count > before)
-        status = sort_processes(kernel, err);
+    return read_added(&scan, before, added, err);
+}
+
+static bool on_pool(void *context, uint64_t va)
+{
+    struct process_scan *scan = context;
+    (void)record(scan, va, KDA_FOUND_POOL);
+    return scan->status == KDA_OK;
+}
+
+enum kda_status kda_processes_carve(struct kda_kernel *kernel, size_t *added, struct kda_error *err)
+{
+    const struct kda_process *ignored;
+    size_t before = 0;
+    enum kda_status status = kda_processes(kernel, &ignored, &before, err);
+    struct process_scan scan = {.kernel = kernel};
+    *added = 0;
     if (status == KDA_OK)
-        *added = kernel->process_count - before;
-    return status == KDA_NO_MEMORY
-               ? kda_fail(err, status, "kernel", "out of memory for the process list")
-               : status;
+        status = kda_pool_processes(kernel, on_pool, &scan, err);
+    return status == KDA_OK ? read_added(&scan, before, added, err) : status;
 }
 
 enum kda_status kda_processes(struct kda_kernel *kernel, const struct kda_process **ret,

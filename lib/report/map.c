@@ -143,6 +143,8 @@ static const char *consumer_note(const struct kda_etw_consumer *c)
 {
     if (c->found_by == KDA_CONSUMER_HANDLE)
         return "found by its handle only: not on the session's list";
+    if (c->found_by == KDA_CONSUMER_POOL)
+        return "in pool memory only: on no list and behind no handle";
     if (c->found_by == KDA_CONSUMER_LIST)
         return "on the session's list, no handle found";
     return NULL;
@@ -171,7 +173,7 @@ static void put_consumers(struct kda_map *map, const struct kda_etw_session *s)
         const char *note = consumer_note(c);
         if (note)
             kda_text_addf(&map->line, "  %s", note);
-        kda_map_line(map, c->found_by == KDA_CONSUMER_HANDLE ? KDA_STYLE_WARN : KDA_STYLE_NONE);
+        kda_map_line(map, c->found_by & KDA_CONSUMER_LIST ? KDA_STYLE_NONE : KDA_STYLE_WARN);
     }
 }
 
@@ -189,6 +191,11 @@ static void put_session(struct kda_map *map, const struct kda_etw_session *s)
         kda_text_adds(&map->line, s->collecting ? "  running" : "  stopped");
     kda_text_addf(&map->line, "  at 0x%llx", (unsigned long long)s->va);
     kda_map_line(map, KDA_STYLE_NAME);
+    if (s->found_by == KDA_SESSION_POOL) {
+        label(map, "slot");
+        kda_text_adds(&map->line, "none: in pool memory only");
+        kda_map_line(map, KDA_STYLE_WARN);
+    }
     put_mode(map, s);
     put_buffers(map, s);
     put_losses(map, s);

@@ -16,6 +16,7 @@ from test_truth import IMAGES
 
 EDITED = ["server2016-14393.4583", "win10-19041.1466-encoded-kdbg", "win11-22000.795",
           "win8.1-9600.19913"]
+WITH_UNNAMED = [name for name in EDITED if "19041" not in name]  # has no such process
 FITTED = ["server2022-20348.825", "tampered-win11-22000.795", "win11-22000.318-holes"]
 
 
@@ -130,8 +131,33 @@ class Editor:
             page = self.get(page + index // 256 % 512 * 8)
         self.put(page + index % 256 * 16, 0)
 
+    def leaves(self, table):
+        code = self.get(table + self.at("_HANDLE_TABLE.TableCode"))
+        pages = [code & ~7]
+        for _ in range(code & 3):
+            pages = [below for page in pages for i in range(512)
+                     if (below := self.get(page + 8 * i)) != 0]
+        return pages
+
+    def clear_handles_to(self, body):
+        """From Windows 8.1 on entries hold bits 4 to 47 of the header's address in bits 20 to 63."""
+        wanted = (body - 0x30) >> 4 & (1 << 44) - 1
+        for table in {p["table"] for p in self.truth["processes"] if p["table"]}:
+            for page in self.leaves(table):
+                for entry in range(page, page + 4096, 16):
+                    if self.get(entry) >> 20 == wanted:
+                        self.put(entry, 0)
+
     def table_of(self, pid):
         return [p["table"] for p in self.truth["processes"] if p["pid"] == pid][0]
+
+
+def nobody_names(truth):
+    """A process without consumers and registrations, which would name it."""
+    named = {c["pid"] for s in truth["loggers"] for c in s["consumers"]}
+    named |= {r["pid"] for g in truth["guids"] for r in g["regs"] if r["kind"] == "user"}
+    return [p for p in truth["processes"]
+            if p["silo"] == 0 and p["pid"] > 100 and p["pid"] not in named and p["linked"]][0]
 
 
 class Unlinked(unittest.TestCase):
@@ -201,33 +227,41 @@ class Unlinked(unittest.TestCase):
             return wanted
         self.each(edit)
 
+    @staticmethod
+    def hide_process(e):
+        process = nobody_names(e.truth)
+        e.unlink(process["eprocess"] + e.at("_EPROCESS.ActiveProcessLinks"))
+        e.unlink(process["table"] + e.at("_HANDLE_TABLE.HandleTableList"))
+        e.clear_handle(e.get(e.symbol("PspCidTable")), process["pid"])
+        e.clear_handles_to(process["eprocess"])
+        return process
+
     def test_process(self):
         def edit(e):
-            process = [p for p in e.truth["processes"] if p["silo"] == 0 and p["pid"] > 100][3]
-            e.unlink(process["eprocess"] + e.at("_EPROCESS.ActiveProcessLinks"))
-            e.unlink(process["table"] + e.at("_HANDLE_TABLE.HandleTableList"))
-            e.clear_handle(e.get(e.symbol("PspCidTable")), process["pid"])
-            return {("process", process["eprocess"])}
-        self.each(edit)
+            return {("process", self.hide_process(e)["eprocess"])}
+        for name in WITH_UNNAMED:
+            with self.subTest(name):
+                self.edited(name, edit)
 
     def test_process_that_ended_is_left_out(self):
         def edit(e):
-            process = [p for p in e.truth["processes"] if p["silo"] == 0 and p["pid"] > 100][3]
-            e.unlink(process["eprocess"] + e.at("_EPROCESS.ActiveProcessLinks"))
-            e.unlink(process["table"] + e.at("_HANDLE_TABLE.HandleTableList"))
-            e.clear_handle(e.get(e.symbol("PspCidTable")), process["pid"])
+            process = self.hide_process(e)
             e.put(process["eprocess"] + e.at("_EPROCESS.ExitTime"), process["ctime"] + 10 ** 7)
             return set()
-        self.edited(EDITED[1], edit)
+        self.edited(WITH_UNNAMED[0], edit)
 
 
 class Scanned(unittest.TestCase):
     def test_options_of_commands(self):
         image = forge("audit", "carve-cli.raw", "--add",
-                      "process 1200 name=ghost.exe unlinked nocid notablelink")
+                      "process 1200 name=ghost.exe unlinked nocid notablelink", "--add",
+                      "session 12 name=Hidden mode=0x100 hidden", "--add",
+                      "consumer session=9 pid=800 unlinked nohandle")
         self.assertEqual(kda("info", image, "--carve").returncode, 2)
         for command in ("map", "sessions", "consumers", "providers", "processes", "audit"):
             self.assertEqual(kda(command, image, "--carve").returncode, 0, command)
+        self.assertIn("none: in pool memory only", kda("map", image, "--carve").stdout)
+        self.assertIn("on no list and behind no handle", kda("map", image, "--carve").stdout)
         names = [row["name"] for row in rows(kda("processes", image, "-f", "jsonl", "--carve"))]
         self.assertIn("ghost.exe", names)
 
