@@ -70,8 +70,14 @@ enum { KDA_ETW_SESSION_FIELDS(KDA_X) KDA_ETW_S_BITS };
 #undef KDA_X
 #define KDA_ETW_HAS(row, group, id) (((row)->have >> KDA_ETW_##group##_##id##_BIT) & 1u)
 
-/* Ways a consumer was found; bits. */
-enum { KDA_CONSUMER_LIST = 1, KDA_CONSUMER_HANDLE = 2, KDA_CONSUMER_POOL = 4 };
+/* Ways a consumer was found; bits. LINK, here and below: a list that its head no longer leads to,
+ * by the links of another object on it. */
+enum {
+    KDA_CONSUMER_LIST = 1,
+    KDA_CONSUMER_HANDLE = 2,
+    KDA_CONSUMER_POOL = 4,
+    KDA_CONSUMER_LINK = 8,
+};
 
 struct kda_etw_consumer {
     const struct kda_etw_silo *silo;       /* owner state as the consumer says, else its list's */
@@ -102,7 +108,7 @@ struct kda_etw_session {
     uint64_t va;
     uint64_t slot_va; /* where the pointer stands; 0 = no slot holds it */
     unsigned found_by;
-    uint32_t have;    /* KDA_ETW_S_..._BIT */
+    uint32_t have; /* KDA_ETW_S_..._BIT */
     uint32_t logger_id;
     const char *name;
     uint32_t mode;
@@ -174,6 +180,7 @@ enum {
     KDA_REG_HANDLE = 4,
     KDA_REG_SYMBOL = 8,
     KDA_REG_POOL = 16,
+    KDA_REG_LINK = 32,
 };
 
 struct kda_etw_registration {
@@ -202,6 +209,7 @@ enum {
     KDA_PROVIDER_EMBEDDED = 4,     /* inside the silo state (Security-Auditing) */
     KDA_PROVIDER_SYMBOL = 8,       /* a kernel global's registration handle (Threat-Intelligence) */
     KDA_PROVIDER_POOL = 16,        /* nothing but a pool block (option carve) */
+    KDA_PROVIDER_LINK = 32,        /* the links of another entry */
 };
 
 struct kda_etw_provider {

@@ -229,10 +229,13 @@ static void read_found(struct kda_etw *etw)
 
 static void read_handles(struct kda_etw *etw)
 {
-    do {
+    bool more = true;
+    while (more) {
         kda_etw_read_handles(etw);
         read_found(etw);
-    } while (kda_etw_read_owners(etw));
+        more = kda_etw_read_neighbours(etw);
+        more = kda_etw_read_owners(etw) || more;
+    }
 }
 
 /* What no list, handle or pointer names: asked last, because blocks of known objects are passed

@@ -191,7 +191,7 @@ static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size,
     bool used = false;
     for (uint32_t i = 0; i < size && !used && status == KDA_OK; i++)
         used = bytes[i] != 0;
-    if (!used || !filter->has_flags || (filter->flags & ~KNOWN_FLAGS) == 0)
+    if (!used || !filter->has_flags || (filter->flags != 0 && (filter->flags & ~KNOWN_FLAGS) == 0))
         return used || size > sizeof(bytes);
     kda_etw_gap(etw, "filter", header, KDA_BAD_DATA,
                 "no filter of slot %u: it would be of the kinds 0x%x", filter->slot, filter->flags);

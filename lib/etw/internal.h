@@ -28,6 +28,7 @@ struct kda_etw {
     struct kda_map provider_by_va;  /* -> index in providers */
     struct kda_map registration_by_va;
     size_t silos_read, consumer_lists_read, registration_lists_read; /* how far the work has come */
+    size_t around_consumers, around_registrations, around_providers;
     struct kda_map tables_read;   /* handle tables whose handles were looked at */
     struct kda_map refused;       /* addresses that the list they stand on did not take */
     struct kda_map named_once;    /* addresses that one object names */
@@ -152,6 +153,9 @@ void kda_etw_read_handles(struct kda_etw *etw);
 /* owners.c: processes that nothing but the pointers of other objects names; true if there were
  * new ones. */
 bool kda_etw_read_owners(struct kda_etw *etw);
+
+/* neighbours.c: objects that only the links of others name; true if there were new ones. */
+bool kda_etw_read_neighbours(struct kda_etw *etw);
 
 /* carve.c: objects of a kind that only pool blocks show; nothing unless the kernel carves. What
  * they belong to must have been carved, and read, before: loggers and GUID entries come first. */

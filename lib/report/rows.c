@@ -123,7 +123,7 @@ void kda_build_session(struct kda_row *row, const struct kda_etw_session *s)
 
 void kda_build_consumer(struct kda_row *row, const struct kda_etw_consumer *c)
 {
-    static const char *const ways[] = {"list", "handle", "pool"};
+    static const char *const ways[] = {"list", "handle", "pool", "link"};
     if (c->silo)
         kda_put_text(row, "silo", c->silo->label);
     if (c->session)
@@ -220,7 +220,7 @@ static void put_filter(struct kda_row *row, const struct kda_etw_filter *f)
 
 static void put_registration(struct kda_row *row, const struct kda_etw_registration *r)
 {
-    static const char *const ways[] = {"list", "group_list", "handle", "symbol", "pool"};
+    static const char *const ways[] = {"list", "group_list", "handle", "symbol", "pool", "link"};
     kda_put_object(row, NULL);
     kda_put_hex(row, "va", r->va);
     if (r->has_kind)
@@ -246,7 +246,8 @@ static void put_registration(struct kda_row *row, const struct kda_etw_registrat
 
 void kda_build_provider(struct kda_row *row, const struct kda_etw_provider *p)
 {
-    static const char *const ways[] = {"table", "registration", "embedded", "symbol", "pool"};
+    static const char *const ways[] = {"table",  "registration", "embedded",
+                                       "symbol", "pool",         "link"};
     if (p->silo)
         kda_put_text(row, "silo", p->silo->label);
     if (p->has_type)
