@@ -136,8 +136,8 @@ static bool before_silos(const struct kda_fit *fit)
 {
     for (size_t r = 0; r < fit->rows.count; r++) {
         const struct kda_field *f = fit->rows.items[r].layout.field;
-        if (f[F(EPROCESS, UniqueProcessId)].offset == fit->pid_at &&
-            f[F(EPROCESS, ImageFileName)].offset == fit->name_at &&
+        if (f[F(EPROCESS, UniqueProcessId)].offset == fit->start.pid_at &&
+            f[F(EPROCESS, ImageFileName)].offset == fit->start.name_at &&
             f[F(ETW_SILODRIVERSTATE, EtwpGuidHashTable)].offset != KDA_NONE)
             return false;
     }
@@ -193,7 +193,7 @@ static enum kda_status run(struct kda_fit *fit, struct kda_error *err)
     fit->base = info->base;
     fit->end = info->base + info->id.pe_size;
     fit->max_pa = kda_image_info(kda_kernel_image(fit->kernel))->max_pa;
-    fit->pid_at = fit->links_at = fit->name_at = KDA_NONE;
+    fit->start = (struct fit_start){KDA_NONE, KDA_NONE, KDA_NONE, KDA_NONE, KDA_NONE, KDA_NONE};
     for (size_t i = 0; i < KDA_SYM_COUNT; i++)
         fit->layout.rva[i] = KDA_NONE;
     if (!kda_fit_rows(fit) || !kda_fit_load_data(fit))

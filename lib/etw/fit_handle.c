@@ -110,8 +110,8 @@ static void walk_ids(struct kda_fit *fit, struct id_walk *walk, uint64_t page_va
     }
     for (unsigned i = 0; level == 0 && i < ENTRIES; i++) {
         uint64_t object = entry_object(fit, kda_le64(page + i * ENTRY_SIZE)), pid;
-        if (object == 0 || kda_fit_u64(fit, object + fit->pid_at, &pid) != FIT_YES || pid == 0 ||
-            pid != (first + i) * 4 || !kda_fit_named_process(fit, object))
+        if (object == 0 || kda_fit_u64(fit, object + fit->start.pid_at, &pid) != FIT_YES ||
+            pid == 0 || pid != (first + i) * 4 || !kda_fit_named_process(fit, object))
             continue;
         walk->found++;
         if (walk->add)

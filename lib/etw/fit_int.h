@@ -73,6 +73,15 @@ struct fit_data {
     size_t pages;
 };
 
+#define FIT_NAME_SIZE 15u /* _EPROCESS.ImageFileName */
+
+/* How a row describes a process: what finding the first one needs. */
+struct fit_start {
+    uint32_t pid_at, links_at, name_at, table_at; /* EPROCESS */
+    uint32_t root_at;                             /* KPROCESS */
+    uint32_t owner_at;                            /* HANDLE_TABLE */
+};
+
 struct fit_process {
     uint64_t va, table;
     uint64_t pid;
@@ -115,11 +124,13 @@ struct kda_fit {
 
     uint64_t system; /* EPROCESS of System */
     uint64_t process_head, table_head, job_head, module_head, cid_global, type_table;
+    uint64_t head_met; /* in nt, but missing: a head once a walk from the other side meets it */
     struct fit_process *processes;
     size_t process_count, process_capacity;
     struct kda_map process_by_va;
-    uint32_t pid_at, links_at, name_at; /* EPROCESS */
-    struct kda_module *modules;         /* ranges only */
+    struct fit_start starts[FIT_MAX_ROWS], start; /* the hypotheses; the one with witnesses */
+    size_t start_count;
+    struct kda_module *modules; /* ranges only */
     size_t module_count, module_capacity;
     uint32_t types;   /* object types in the table */
     bool types_known; /* it is settled how headers store their type */
@@ -181,6 +192,8 @@ enum fit_answer kda_fit_string(const struct kda_fit *fit, uint64_t va, bool may_
 enum fit_answer kda_fit_security(const struct kda_fit *fit, uint64_t va);
 enum fit_answer kda_fit_time(uint64_t time, bool may_be_zero);
 typedef void (*fit_link_fn)(struct kda_fit *fit, void *context, uint64_t link);
+/* A walk met `link` inside the kernel image: its head, or 0 if that rests on this one link. */
+uint64_t kda_fit_met_head(struct kda_fit *fit, uint64_t link);
 /* Calls fn for every node of the ring at `head` but not for the head; from both ends when it is
  * broken. True if it closed. */
 bool kda_fit_walk(struct kda_fit *fit, uint64_t head, size_t max, fit_link_fn fn, void *context);
@@ -201,7 +214,20 @@ uint64_t kda_fit_export_pointer(const struct kda_fit *fit, const char *name, uin
 size_t kda_fit_code_targets(const uint8_t *code, size_t size, uint64_t va, uint64_t *ret,
                             size_t max);
 
+/* ---- fit_start.c ---- */
+bool kda_fit_plausible_pid(uint64_t pid);
+bool kda_fit_plausible_name(const uint8_t name[FIT_NAME_SIZE]);
+/* Do these page tables map the kernel where it is? */
+enum fit_answer kda_fit_check_root(const struct kda_fit *fit, uint64_t root);
+/* Finds the list of processes and how far a process begins before its link; fills fit->start. */
+bool kda_fit_find_start(struct kda_fit *fit);
+/* The file and the debugger block name the head of the list where the walk did not. */
+void kda_fit_name_head(struct kda_fit *fit);
+
 /* ---- fit_process.c, fit_handle.c ---- */
+/* Adds what is on the ring at `link`; true if it closed. */
+bool kda_fit_walk_processes(struct kda_fit *fit, uint64_t link);
+void kda_fit_forget_processes(struct kda_fit *fit);
 bool kda_fit_processes(struct kda_fit *fit);
 /* Once all processes are known that any witness names. */
 void kda_fit_vote_processes(struct kda_fit *fit);

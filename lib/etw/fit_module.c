@@ -98,8 +98,8 @@ static enum fit_answer is_silo(const struct kda_fit *fit, uint64_t job, uint64_t
 static void on_job_link(struct kda_fit *fit, void *context, uint64_t link)
 {
     (void)context;
-    if (kda_fit_in_nt(fit, link))
-        fit->job_head = link;
+    uint64_t head = kda_fit_in_nt(fit, link) ? kda_fit_met_head(fit, link) : 0;
+    fit->job_head = head != 0 ? head : fit->job_head;
 }
 
 /* Votes of one job; true if it is a container's. */
@@ -139,8 +139,8 @@ static void jobs_of(struct kda_fit *fit, enum kda_field_id field, struct kda_map
     uint32_t proven = KDA_NONE;
     for (size_t r = 0; r < fit->rows.count; r++) {
         const struct kda_field *f = fit->rows.items[r].layout.field;
-        if (f[F(EPROCESS, UniqueProcessId)].offset == fit->pid_at &&
-            f[F(EPROCESS, ImageFileName)].offset == fit->name_at)
+        if (f[F(EPROCESS, UniqueProcessId)].offset == fit->start.pid_at &&
+            f[F(EPROCESS, ImageFileName)].offset == fit->start.name_at)
             proven = f[field].offset; /* rows that share these two share the rest up to here */
     }
     for (size_t p = 0; proven != KDA_NONE && p < fit->process_count; p++) {
