@@ -89,6 +89,31 @@ static uint64_t entry_va(const struct kda_fit *fit, uint64_t code, uint64_t inde
     return at + index * ENTRY_SIZE;
 }
 
+struct first_ids {
+    uint64_t *ret;
+    size_t count, max;
+};
+
+static void keep_id(struct kda_fit *fit, void *context, uint64_t header, uint64_t body)
+{
+    struct first_ids *ids = context;
+    (void)fit;
+    (void)header;
+    if (ids->count < ids->max)
+        ids->ret[ids->count++] = body;
+}
+
+size_t kda_fit_first_ids(struct kda_fit *fit, uint64_t code_va, uint64_t *ret, size_t max)
+{
+    struct first_ids ids = {ret, 0, max};
+    struct table_walk walk = {keep_id, &ids, true, MAX_TABLE_PAGES - MAX_ID_PAGES};
+    uint64_t code;
+    if (kda_fit_u64(fit, code_va, &code) == FIT_YES && (code & 3) < 3 && (code & 0xffc) == 0 &&
+        kda_fit_is_pool(fit, code & ~(uint64_t)KDA_PAGE_MASK))
+        walk_page(fit, &walk, code & ~(uint64_t)KDA_PAGE_MASK, (unsigned)(code & 3));
+    return ids.count;
+}
+
 struct id_walk {
     unsigned pages, found;
     bool add;

@@ -242,6 +242,8 @@ void kda_fit_handles(struct kda_fit *fit, uint64_t table, bool cid, fit_handle_f
                      void *context);
 /* Is it a handle table of process ids? */
 bool kda_fit_is_cid(struct kda_fit *fit, uint64_t table);
+/* The first objects of such a table, whose TableCode stands at `code_va`. */
+size_t kda_fit_first_ids(struct kda_fit *fit, uint64_t code_va, uint64_t *ret, size_t max);
 /* Adds the processes that only the table of ids names. */
 void kda_fit_add_ids(struct kda_fit *fit);
 void kda_fit_modules(struct kda_fit *fit);

@@ -74,25 +74,28 @@ const struct kda_module *kda_fit_module_at(const struct kda_fit *fit, uint64_t v
 
 /* ---- jobs ---- */
 
-/* The globals of a container lead to its state, and the state names the job back. */
-static enum fit_answer is_silo(const struct kda_fit *fit, uint64_t job, uint64_t globals)
+/* The globals of a container lead to its state, and the state names globals and job back. What
+ * proves the job proves where globals of any silo keep the state. */
+static enum fit_answer is_silo(struct kda_fit *fit, uint64_t job, uint64_t globals)
 {
-    uint64_t state, value;
+    struct fit_votes *member = &fit->votes[F(ESERVERSILO_GLOBALS, EtwSiloState)];
+    enum fit_answer answer = FIT_NO;
     if (!kda_fit_is_pool(fit, globals))
         return FIT_NO;
-    if (fit->form.silo_member == KDA_NONE ||
-        kda_fit_u64(fit, globals + fit->form.silo_member, &state) != FIT_YES)
-        return FIT_UNKNOWN;
-    if (!kda_fit_is_pool(fit, state))
-        return FIT_NO;
-    if (fit->form.globals == KDA_NONE ||
-        kda_fit_u64(fit, state + fit->form.globals, &value) != FIT_YES)
-        return FIT_UNKNOWN;
-    if (value != globals)
-        return FIT_NO;
-    if (fit->form.silo == KDA_NONE || kda_fit_u64(fit, state + fit->form.silo, &value) != FIT_YES)
-        return FIT_UNKNOWN;
-    return value == job ? FIT_YES : FIT_NO;
+    for (size_t i = 0; i < member->count; i++) {
+        uint64_t state, value;
+        if (kda_fit_u64(fit, globals + member->place[i].offset, &state) != FIT_YES ||
+            fit->form.globals == KDA_NONE || fit->form.silo == KDA_NONE)
+            answer = FIT_UNKNOWN;
+        else if (kda_fit_is_pool(fit, state) &&
+                 kda_fit_u64(fit, state + fit->form.globals, &value) == FIT_YES &&
+                 value == globals && kda_fit_u64(fit, state + fit->form.silo, &value) == FIT_YES &&
+                 value == job) {
+            member->place[i].yes++;
+            return FIT_YES;
+        }
+    }
+    return answer;
 }
 
 static void on_job_link(struct kda_fit *fit, void *context, uint64_t link)

@@ -164,47 +164,53 @@ static enum fit_answer check_number(struct kda_fit *fit, bool system, enum kda_f
     }
 }
 
-/* A node of the list of processes: the head or a link at the same place of a known process. */
-static enum fit_answer is_link(const struct kda_fit *fit, uint64_t link, uint32_t links_at)
-{
-    if (link == fit->process_head || kda_fit_is_process(fit, link - links_at))
-        return FIT_YES;
-    return kda_is_kernel_va(fit->kernel, link) ? FIT_UNKNOWN : FIT_NO;
-}
-
+/* The next node of the list of processes is its head, or the same place of another process. */
 static enum fit_answer check_links(const struct kda_fit *fit, uint64_t va, uint32_t links_at)
 {
     uint64_t next;
     if (kda_fit_ring(fit, va + links_at) == FIT_NO)
         return FIT_NO;
-    return kda_fit_u64(fit, va + links_at, &next) == FIT_YES ? is_link(fit, next, links_at)
-                                                             : FIT_UNKNOWN;
+    if (kda_fit_u64(fit, va + links_at, &next) != FIT_YES)
+        return FIT_UNKNOWN;
+    return next == fit->process_head || kda_fit_is_process(fit, next - links_at) ? FIT_YES
+                                                                                 : FIT_UNKNOWN;
 }
 
-/* Where the processes were found with witnesses, these three places were tested together. */
+static enum fit_answer check_identity(const struct kda_fit *fit, const struct fit_process *process,
+                                      enum kda_field_id field, uint32_t offset)
+{
+    uint64_t pid;
+    uint8_t name[FIT_NAME_SIZE];
+    if (field == F(EPROCESS, ActiveProcessLinks))
+        return check_links(fit, process->va, offset);
+    if (field == F(EPROCESS, ImageFileName)) {
+        if (kda_fit_read(fit, process->va + offset, name, sizeof(name)) != FIT_YES)
+            return FIT_UNKNOWN;
+        return kda_fit_plausible_name(name) ? FIT_YES : FIT_NO;
+    }
+    if (kda_fit_u64(fit, process->va + offset, &pid) != FIT_YES)
+        return FIT_UNKNOWN;
+    if (process->va == fit->system)
+        return pid == 4 ? FIT_YES : FIT_NO;
+    return kda_fit_plausible_pid(pid) ? FIT_YES : FIT_NO;
+}
+
+/* Id, name and links at the places where the processes were found with witnesses. There a process
+ * that does not agree is damaged; elsewhere it can only contradict. */
 static void vote_identity(struct kda_fit *fit, const struct fit_process *process)
 {
-    size_t count;
-    struct fit_place *at = places(fit, F(EPROCESS, UniqueProcessId), &count);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t pid;
-        if (kda_fit_u64(fit, process->va + at[i].offset, &pid) == FIT_YES)
-            kda_fit_vote(&at[i], process->va == fit->system          ? (pid == 4 ? FIT_YES : FIT_NO)
-                                 : !kda_fit_plausible_pid(pid)       ? FIT_NO
-                                 : at[i].offset == fit->start.pid_at ? FIT_YES
-                                                                     : FIT_UNKNOWN);
+    static const enum kda_field_id fields[] = {
+        F(EPROCESS, UniqueProcessId), F(EPROCESS, ImageFileName), F(EPROCESS, ActiveProcessLinks)};
+    const uint32_t known[] = {fit->start.pid_at, fit->start.name_at, fit->start.links_at};
+    for (size_t f = 0; f < 3; f++) {
+        size_t count;
+        struct fit_place *at = places(fit, fields[f], &count);
+        for (size_t i = 0; i < count; i++) {
+            enum fit_answer answer = check_identity(fit, process, fields[f], at[i].offset);
+            bool right = at[i].offset == known[f];
+            kda_fit_vote(&at[i], right == (answer == FIT_YES) ? answer : FIT_UNKNOWN);
+        }
     }
-    at = places(fit, F(EPROCESS, ImageFileName), &count);
-    for (size_t i = 0; i < count; i++) {
-        uint8_t name[FIT_NAME_SIZE];
-        if (kda_fit_read(fit, process->va + at[i].offset, name, sizeof(name)) == FIT_YES)
-            kda_fit_vote(&at[i], !kda_fit_plausible_name(name)        ? FIT_NO
-                                 : at[i].offset == fit->start.name_at ? FIT_YES
-                                                                      : FIT_UNKNOWN);
-    }
-    at = places(fit, F(EPROCESS, ActiveProcessLinks), &count);
-    for (size_t i = 0; i < count; i++)
-        kda_fit_vote(&at[i], check_links(fit, process->va, at[i].offset));
 }
 
 static void vote_process(struct kda_fit *fit, struct fit_process *process)

@@ -12,6 +12,7 @@
 
 #define MAX_PID 0x4000000u /* ids are indexes into a table: far below this */
 #define KDBG_PROCESS_HEAD 0x50u
+#define FIRST_IDS 1024u /* of the table of ids that are tried */
 
 bool kda_fit_plausible_pid(uint64_t pid)
 {
@@ -180,21 +181,72 @@ static bool start_from_head(struct kda_fit *fit, uint64_t head)
     return false;
 }
 
-/* Neither export nor head: a global of the kernel that holds the System process, then anything
- * there that looks like a head of the list. */
+/* A handle table whose entries are objects themselves: the table of ids. */
+static bool start_from_ids(struct kda_fit *fit, uint64_t table)
+{
+    const struct fit_votes *codes = &fit->votes[F(HANDLE_TABLE, TableCode)];
+    uint64_t objects[FIRST_IDS];
+    for (size_t i = 0; i < codes->count; i++) {
+        size_t count = kda_fit_first_ids(fit, table + codes->place[i].offset, objects, FIRST_IDS);
+        for (size_t k = 0; k < count; k++) {
+            struct origin origin = {objects[k], false, false};
+            if (start_from(fit, &origin))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The list of handle tables: its first one names its process. */
+static bool start_from_tables(struct kda_fit *fit, uint64_t first)
+{
+    const struct fit_votes *lists = &fit->votes[F(HANDLE_TABLE, HandleTableList)];
+    const struct fit_votes *owners = &fit->votes[F(HANDLE_TABLE, QuotaProcess)];
+    for (size_t i = 0; i < lists->count; i++)
+        for (size_t k = 0; k < owners->count; k++) {
+            struct origin origin = {0};
+            if (kda_fit_u64(fit, first - lists->place[i].offset + owners->place[k].offset,
+                            &origin.va) == FIT_YES &&
+                start_from(fit, &origin))
+                return true;
+        }
+    return false;
+}
+
+static bool start_from_system(struct kda_fit *fit, uint64_t va, const uint8_t *at, bool pair)
+{
+    struct origin origin = {kda_le64(at), false, true};
+    (void)va;
+    (void)pair;
+    return (origin.va & 15) == 0 && start_from(fit, &origin);
+}
+
+static bool start_from_ring(struct kda_fit *fit, uint64_t va, const uint8_t *at, bool pair)
+{
+    return pair && kda_fit_is_pool(fit, kda_le64(at + 8)) && kda_fit_ring(fit, va) == FIT_YES &&
+           (start_from_head(fit, va) || start_from_tables(fit, kda_le64(at)) ||
+            start_from_tables(fit, kda_le64(at + 8)));
+}
+
+static bool start_from_table(struct kda_fit *fit, uint64_t va, const uint8_t *at, bool pair)
+{
+    (void)va;
+    (void)pair;
+    return start_from_ids(fit, kda_le64(at));
+}
+
+/* What else the kernel's data hold: a pointer to System, then anything that looks like the head of
+ * one of the two lists, then the table of ids. */
 static bool start_from_data(struct kda_fit *fit)
 {
-    for (unsigned heads = 0; heads < 2; heads++)
+    static bool (*const ways[])(struct kda_fit *, uint64_t, const uint8_t *,
+                                bool) = {start_from_system, start_from_ring, start_from_table};
+    for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++)
         for (size_t p = 0; p < fit->data.pages; p++)
-            for (size_t off = 0; off + 8u + heads * 8u <= KDA_PAGE_SIZE; off += 8) {
+            for (size_t off = 0; off < KDA_PAGE_SIZE; off += 8) {
                 const uint8_t *at = fit->data.bytes + p * KDA_PAGE_SIZE + off;
-                struct origin origin = {kda_le64(at), false, true};
-                uint64_t va = fit->base + fit->data.rva[p] + off;
-                if (!kda_fit_is_pool(fit, origin.va))
-                    continue;
-                if (heads ? kda_fit_is_pool(fit, kda_le64(at + 8)) &&
-                                kda_fit_ring(fit, va) == FIT_YES && start_from_head(fit, va)
-                          : (origin.va & 15) == 0 && start_from(fit, &origin))
+                if (kda_fit_is_pool(fit, kda_le64(at)) &&
+                    ways[w](fit, fit->base + fit->data.rva[p] + off, at, off < KDA_PAGE_SIZE - 8u))
                     return true;
             }
     return false;

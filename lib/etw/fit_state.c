@@ -124,6 +124,8 @@ static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
     if (!kda_fit_in_nt(fit, value))
         return FIT_NO;
     answer = kda_fit_u64(fit, value + form->silo_member, &back);
+    if (answer == FIT_YES && !kda_fit_is_pool(fit, back)) /* the globals are overwritten */
+        return named_by_global(fit, state) ? FIT_UNKNOWN : FIT_NO;
     return answer != FIT_YES ? answer : back == state ? FIT_YES : FIT_NO;
 }
 
@@ -220,16 +222,18 @@ static void vote_all(struct kda_fit *fit, enum kda_field_id field, uint32_t righ
     }
 }
 
-/* The member of the host's globals that holds the state. */
+/* The member of the host's globals that holds the state. Where none does, the globals are damaged:
+ * that says nothing about the place. */
 static void vote_member(struct kda_fit *fit)
 {
     struct fit_votes *member = &fit->votes[F(ESERVERSILO_GLOBALS, EtwSiloState)];
     for (size_t i = 0; fit->globals != 0 && i < member->count; i++) {
         uint64_t value;
-        if (kda_fit_u64(fit, fit->globals + member->place[i].offset, &value) == FIT_YES) {
-            member->place[i].yes += value == fit->info.state ? 4u : 0u;
-            member->place[i].no += value == fit->info.state ? 0u : 4u;
-        }
+        if (kda_fit_u64(fit, fit->globals + member->place[i].offset, &value) != FIT_YES ||
+            value != fit->info.state)
+            continue;
+        vote_all(fit, F(ESERVERSILO_GLOBALS, EtwSiloState), member->place[i].offset, 4);
+        return;
     }
 }
 
