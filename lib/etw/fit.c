@@ -68,6 +68,22 @@ static uint64_t holder(const struct kda_fit *fit, uint64_t value, uint64_t excep
     return found;
 }
 
+/* An export is a claim as any other: where it should lead is tested, where that can be read. */
+static bool believed(struct kda_fit *fit, enum kda_symbol_id id)
+{
+    switch (id) {
+    case KDA_SYM_PsInitialSystemProcess:
+        return fit->system != 0 &&
+               kda_fit_export_pointer(fit, kda_symbol_name(id), NULL) == fit->system;
+    case KDA_SYM_PsProcessType:
+        return kda_fit_exported_type(fit, kda_symbol_name(id), "Process");
+    case KDA_SYM_PsThreadType:
+        return kda_fit_exported_type(fit, kda_symbol_name(id), "Thread");
+    default:
+        return true;
+    }
+}
+
 static void set_exports(struct kda_fit *fit)
 {
     static const enum kda_symbol_id exports[] = {
@@ -81,7 +97,8 @@ static void set_exports(struct kda_fit *fit)
     };
     for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
         uint64_t va;
-        if (kda_kernel_export(fit->kernel, kda_symbol_name(exports[i]), &va, NULL) == KDA_OK)
+        if (kda_kernel_export(fit->kernel, kda_symbol_name(exports[i]), &va, NULL) == KDA_OK &&
+            believed(fit, exports[i]))
             set_rva(fit, exports[i], va);
     }
 }

@@ -22,6 +22,8 @@
 #define FIT_MAX_REGS 16384u
 #define FIT_MAX_STATES 64u /* candidates an anchor may offer */
 
+#define FIT_OBJECT_HEADER 0x30u /* before an object, in all surveyed builds */
+
 #define F(type, name) KDA_F_##type##_##name
 
 enum fit_answer { FIT_NO = -1, FIT_UNKNOWN = 0, FIT_YES = 1 };
@@ -224,7 +226,7 @@ bool kda_fit_find_start(struct kda_fit *fit);
 /* The file and the debugger block name the head of the list where the walk did not. */
 void kda_fit_name_head(struct kda_fit *fit);
 
-/* ---- fit_process.c, fit_handle.c ---- */
+/* ---- fit_process.c, fit_handle.c, fit_type.c ---- */
 /* Adds what is on the ring at `link`; true if it closed. */
 bool kda_fit_walk_processes(struct kda_fit *fit, uint64_t link);
 void kda_fit_forget_processes(struct kda_fit *fit);
@@ -237,6 +239,10 @@ void kda_fit_add_process(struct kda_fit *fit, uint64_t va);
 void kda_fit_objects(struct kda_fit *fit);
 /* Address of the object type of that name, or 0. */
 uint64_t kda_fit_named_type(struct kda_fit *fit, const char *name);
+/* Has the object at `body` the type of that name, by its header? */
+enum fit_answer kda_fit_has_type(struct kda_fit *fit, uint64_t body, const char *name);
+/* Does this export lead to the type of that name? */
+bool kda_fit_exported_type(struct kda_fit *fit, const char *symbol, const char *name);
 typedef void (*fit_handle_fn)(struct kda_fit *fit, void *context, uint64_t header, uint64_t body);
 void kda_fit_handles(struct kda_fit *fit, uint64_t table, bool cid, fit_handle_fn fn,
                      void *context);
