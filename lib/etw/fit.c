@@ -264,6 +264,8 @@ static void drop_work(struct kda_fit *fit)
     kda_free(fit->loggers);
     kda_free(fit->entries);
     kda_map_deinit(&fit->process_by_va);
+    for (size_t i = 0; i < FIT_KINDS; i++)
+        kda_map_deinit(&fit->met[i].bodies);
     memset(&fit->data, 0, sizeof(fit->data));
     fit->processes = NULL;
     fit->modules = NULL;
@@ -281,6 +283,8 @@ enum kda_status kda_etw_fit(struct kda_kernel *kernel, const struct kda_fit_opti
     if (options)
         fit->options = *options;
     kda_map_init(&fit->process_by_va);
+    for (size_t i = 0; i < FIT_KINDS; i++)
+        kda_map_init(&fit->met[i].bodies);
     enum kda_status status = run(fit, err);
     drop_work(fit);
     if (status == KDA_OK) {

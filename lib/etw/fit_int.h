@@ -99,6 +99,16 @@ struct fit_entry {
     uint32_t bucket;
 };
 
+/* Objects whose start is known from elsewhere (handles), against the nodes that walks met. Rows
+ * have the links of these at their start, and a build that moved one would look the same a constant
+ * off. */
+enum fit_kind { FIT_KIND_REGISTRATION, FIT_KIND_CONSUMER, FIT_KINDS };
+
+struct fit_met {
+    struct kda_map bodies;     /* address -> 1, 2 once it was met */
+    unsigned known, met, seen; /* bodies, those met, nodes */
+};
+
 /* Shape of a silo state: what the walk to loggers and providers needs. */
 struct fit_form {
     uint32_t silo, globals, max_loggers, array, inline_array, table, security;
@@ -136,6 +146,8 @@ struct kda_fit {
     size_t module_count, module_capacity;
     uint32_t types;   /* object types in the table */
     bool types_known; /* it is settled how headers store their type */
+    struct fit_met met[FIT_KINDS];
+    bool left_out[FIT_GROUPS]; /* the start of these structures is contradicted */
 
     struct fit_form form; /* of the accepted state */
     uint64_t globals;     /* PspHostSiloGlobals, 0 = unknown */
@@ -239,6 +251,10 @@ void kda_fit_add_process(struct kda_fit *fit, uint64_t va);
 void kda_fit_objects(struct kda_fit *fit);
 /* Address of the object type of that name, or 0. */
 uint64_t kda_fit_named_type(struct kda_fit *fit, const char *name);
+/* A walk met a node of this kind that would begin at `va`. */
+void kda_fit_meet(struct kda_fit *fit, enum fit_kind kind, uint64_t va);
+/* Do the nodes met begin elsewhere than the objects known? */
+bool kda_fit_astray(const struct kda_fit *fit, enum fit_kind kind);
 /* Has the object at `body` the type of that name, by its header? */
 enum fit_answer kda_fit_has_type(struct kda_fit *fit, uint64_t body, const char *name);
 /* Does this export lead to the type of that name? */

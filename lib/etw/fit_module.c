@@ -197,9 +197,9 @@ static void jobs_of(struct kda_fit *fit, enum kda_field_id field, uint64_t right
                 is = vote_job(fit, job);
                 if (!kda_map_put(seen, job, is))
                     fit->out_of_memory = true;
+                at->place[i].no += is == IS_NO_JOB; /* once: many processes share a job */
             }
             at->place[i].yes += (is & right) != 0;
-            at->place[i].no += is == IS_NO_JOB;
         }
 }
 

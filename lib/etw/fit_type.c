@@ -216,7 +216,35 @@ static bool settle_both(struct kda_fit *fit, uint32_t type_at, uint32_t *seen)
 struct type_check {
     uint32_t type_at;
     unsigned yes, no;
+    unsigned kinds[FIT_KINDS]; /* their types */
 };
+
+static void keep_body(struct kda_fit *fit, struct fit_met *met, uint64_t body)
+{
+    if (kda_map_get(&met->bodies, body, NULL))
+        return;
+    met->known++;
+    if (!kda_map_put(&met->bodies, body, 1))
+        fit->out_of_memory = true;
+}
+
+void kda_fit_meet(struct kda_fit *fit, enum fit_kind kind, uint64_t va)
+{
+    struct fit_met *met = &fit->met[kind];
+    uint64_t times = 0;
+    met->seen++;
+    if (!kda_map_get(&met->bodies, va, &times) || times != 1)
+        return;
+    met->met++;
+    if (!kda_map_put(&met->bodies, va, 2))
+        fit->out_of_memory = true;
+}
+
+bool kda_fit_astray(const struct kda_fit *fit, enum fit_kind kind)
+{
+    const struct fit_met *met = &fit->met[kind];
+    return met->known >= MIN_OBJECTS && met->seen >= MIN_OBJECTS && met->met == 0;
+}
 
 static unsigned type_of(const struct kda_fit *fit, uint64_t header, uint8_t stored)
 {
@@ -228,12 +256,14 @@ static void on_handle(struct kda_fit *fit, void *context, uint64_t header, uint6
 {
     struct type_check *check = context;
     uint8_t stored;
-    (void)body;
     if (kda_fit_read(fit, header + check->type_at, &stored, 1) != FIT_YES)
         return;
     unsigned type = type_of(fit, header, stored);
-    check->yes += type >= 2 && (fit->types == 0 || type < fit->types);
-    check->no += !(type >= 2 && (fit->types == 0 || type < fit->types));
+    check->yes += type >= FIRST_TYPE && (fit->types == 0 || type < fit->types);
+    check->no += !(type >= FIRST_TYPE && (fit->types == 0 || type < fit->types));
+    for (unsigned k = 0; k < FIT_KINDS; k++)
+        if (type == check->kinds[k] && type != 0)
+            keep_body(fit, &fit->met[k], body);
 }
 
 /* Under the cookie all other handles must have some type as well. */
@@ -244,7 +274,11 @@ static void find_cookie(struct kda_fit *fit)
     uint32_t seen;
     if (at->count == 0 || !settle_both(fit, at->place[0].offset, &seen))
         return;
-    struct type_check check = {at->place[0].offset, 0, 0};
+    struct type_check check = {
+        at->place[0].offset,
+        0,
+        0,
+        {named_type(fit, "EtwRegistration"), named_type(fit, "EtwConsumer")}};
     for (size_t i = 0; i < fit->process_count && check.yes + check.no < MAX_CHECKED; i++)
         if (fit->processes[i].table != 0)
             kda_fit_handles(fit, fit->processes[i].table, false, on_handle, &check);
