@@ -116,7 +116,12 @@ static void set_globals(struct kda_fit *fit)
     set_rva(fit, KDA_SYM_EtwpPsProvRegHandle, fit->reg_handle[1]);
     if (fit->types_known)
         set_rva(fit, KDA_SYM_ObTypeIndexTable, fit->type_table);
-    set_rva(fit, KDA_SYM_PspHostSiloGlobals, fit->globals);
+    uint32_t member = fit->layout.field[F(ESERVERSILO_GLOBALS, EtwSiloState)].offset;
+    uint64_t held = fit->info.state;
+    if (member != KDA_NONE && fit->globals != 0)
+        (void)kda_fit_u64(fit, fit->globals + member, &held);
+    if (held == fit->info.state)
+        set_rva(fit, KDA_SYM_PspHostSiloGlobals, fit->globals);
     /* EtwpDebuggerData and the globals hold the state as well. */
     uint64_t direct = kda_fit_find_qword(fit, fit->info.state, 0);
     while (direct != 0 && ((fit->globals != 0 && direct - fit->globals < GLOBALS_SIZE) ||
@@ -216,6 +221,9 @@ static enum kda_status run(struct kda_fit *fit, struct kda_error *err)
     if (!kda_fit_rows(fit) || !kda_fit_load_data(fit))
         return KDA_NO_MEMORY;
     kda_fit_modules(fit);
+    if (fit->module_head == 0)
+        kda_gaps_add(kda_kernel_gaps(fit->kernel), "modules", 0, KDA_BAD_DATA,
+                     "no list with the kernel on it was found: callbacks have no driver");
     if (!kda_fit_processes(fit))
         return fit->out_of_memory ? KDA_NO_MEMORY : missing(fit, err);
     kda_fit_survey(fit);

@@ -77,7 +77,7 @@ static void check_module(struct kda_fit *fit, void *context, uint64_t link)
 static bool is_module_head(struct kda_fit *fit, uint64_t head)
 {
     struct module_check check = {0, 0, false};
-    if (!kda_fit_in_nt(fit, head) || kda_fit_ring(fit, head) == FIT_NO)
+    if (!kda_fit_in_nt(fit, head))
         return false;
     (void)kda_fit_walk(fit, head, KDA_MAX_MODULES, check_module, &check);
     return (check.nt || check.good >= MIN_MODULES) && check.bad * 8 <= check.good + check.nt;

@@ -106,6 +106,19 @@ static bool named_by_global(const struct kda_fit *fit, uint64_t state)
     return false;
 }
 
+/* Could these globals hold a state, wherever a row has it? If not, they were overwritten. */
+static bool holds_state(const struct kda_fit *fit, uint64_t globals)
+{
+    const struct fit_votes *member = &fit->votes[F(ESERVERSILO_GLOBALS, EtwSiloState)];
+    for (size_t i = 0; i < member->count; i++) {
+        uint64_t value;
+        if (kda_fit_u64(fit, globals + member->place[i].offset, &value) != FIT_YES ||
+            kda_fit_is_pool(fit, value))
+            return true;
+    }
+    return false;
+}
+
 /* The globals of the host are in the kernel image and hold the state; a container's are not. */
 static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
                                    const struct fit_form *form)
@@ -124,7 +137,7 @@ static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
     if (!kda_fit_in_nt(fit, value))
         return FIT_NO;
     answer = kda_fit_u64(fit, value + form->silo_member, &back);
-    if (answer == FIT_YES && !kda_fit_is_pool(fit, back)) /* the globals are overwritten */
+    if (answer == FIT_YES && back != state && !holds_state(fit, value))
         return named_by_global(fit, state) ? FIT_UNKNOWN : FIT_NO;
     return answer != FIT_YES ? answer : back == state ? FIT_YES : FIT_NO;
 }
