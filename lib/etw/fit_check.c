@@ -63,8 +63,9 @@ enum fit_answer kda_fit_ring(const struct kda_fit *fit, uint64_t link)
         ((flink | blink) & 7) != 0)
         return FIT_NO;
     enum fit_answer next = names(fit, flink + 8, link), back = names(fit, blink, link);
+    /* One neighbour names the link and the other does not: a torn list, which is no other thing. */
     if (next == FIT_NO || back == FIT_NO)
-        return FIT_NO;
+        return next == FIT_YES || back == FIT_YES ? FIT_UNKNOWN : FIT_NO;
     return next == FIT_YES || back == FIT_YES ? FIT_YES : FIT_UNKNOWN;
 }
 

@@ -275,6 +275,8 @@ void kda_fit_jobs(struct kda_fit *fit);
 /* ---- fit_state.c, fit_anchor.c ---- */
 /* Is `state` the ETW state of the host? Fills *form with the shape that fits. */
 bool kda_fit_check_state(struct kda_fit *fit, uint64_t state, struct fit_form *form);
+/* The state that the loggers of an array name: one value at one place in most of them; or 0. */
+uint64_t kda_fit_state_of_array(const struct kda_fit *fit, uint64_t array);
 bool kda_fit_find_state(struct kda_fit *fit);
 void kda_fit_vote_state(struct kda_fit *fit);
 size_t kda_fit_forms(const struct kda_fit *fit, struct fit_form *ret, size_t max);
