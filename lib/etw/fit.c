@@ -68,6 +68,22 @@ static uint64_t holder(const struct kda_fit *fit, uint64_t value, uint64_t excep
     return found;
 }
 
+/* An export is a claim as any other: where it should lead is tested, where that can be read. */
+static bool believed(struct kda_fit *fit, enum kda_symbol_id id)
+{
+    switch (id) {
+    case KDA_SYM_PsInitialSystemProcess:
+        return fit->system != 0 &&
+               kda_fit_export_pointer(fit, kda_symbol_name(id), NULL) == fit->system;
+    case KDA_SYM_PsProcessType:
+        return kda_fit_exported_type(fit, kda_symbol_name(id), "Process");
+    case KDA_SYM_PsThreadType:
+        return kda_fit_exported_type(fit, kda_symbol_name(id), "Thread");
+    default:
+        return true;
+    }
+}
+
 static void set_exports(struct kda_fit *fit)
 {
     static const enum kda_symbol_id exports[] = {
@@ -81,7 +97,8 @@ static void set_exports(struct kda_fit *fit)
     };
     for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
         uint64_t va;
-        if (kda_kernel_export(fit->kernel, kda_symbol_name(exports[i]), &va, NULL) == KDA_OK)
+        if (kda_kernel_export(fit->kernel, kda_symbol_name(exports[i]), &va, NULL) == KDA_OK &&
+            believed(fit, exports[i]))
             set_rva(fit, exports[i], va);
     }
 }
@@ -99,7 +116,12 @@ static void set_globals(struct kda_fit *fit)
     set_rva(fit, KDA_SYM_EtwpPsProvRegHandle, fit->reg_handle[1]);
     if (fit->types_known)
         set_rva(fit, KDA_SYM_ObTypeIndexTable, fit->type_table);
-    set_rva(fit, KDA_SYM_PspHostSiloGlobals, fit->globals);
+    uint32_t member = fit->layout.field[F(ESERVERSILO_GLOBALS, EtwSiloState)].offset;
+    uint64_t held = fit->info.state;
+    if (member != KDA_NONE && fit->globals != 0)
+        (void)kda_fit_u64(fit, fit->globals + member, &held);
+    if (held == fit->info.state)
+        set_rva(fit, KDA_SYM_PspHostSiloGlobals, fit->globals);
     /* EtwpDebuggerData and the globals hold the state as well. */
     uint64_t direct = kda_fit_find_qword(fit, fit->info.state, 0);
     while (direct != 0 && ((fit->globals != 0 && direct - fit->globals < GLOBALS_SIZE) ||
@@ -136,8 +158,8 @@ static bool before_silos(const struct kda_fit *fit)
 {
     for (size_t r = 0; r < fit->rows.count; r++) {
         const struct kda_field *f = fit->rows.items[r].layout.field;
-        if (f[F(EPROCESS, UniqueProcessId)].offset == fit->pid_at &&
-            f[F(EPROCESS, ImageFileName)].offset == fit->name_at &&
+        if (f[F(EPROCESS, UniqueProcessId)].offset == fit->start.pid_at &&
+            f[F(EPROCESS, ImageFileName)].offset == fit->start.name_at &&
             f[F(ETW_SILODRIVERSTATE, EtwpGuidHashTable)].offset != KDA_NONE)
             return false;
     }
@@ -193,12 +215,15 @@ static enum kda_status run(struct kda_fit *fit, struct kda_error *err)
     fit->base = info->base;
     fit->end = info->base + info->id.pe_size;
     fit->max_pa = kda_image_info(kda_kernel_image(fit->kernel))->max_pa;
-    fit->pid_at = fit->links_at = fit->name_at = KDA_NONE;
+    fit->start = (struct fit_start){KDA_NONE, KDA_NONE, KDA_NONE, KDA_NONE, KDA_NONE, KDA_NONE};
     for (size_t i = 0; i < KDA_SYM_COUNT; i++)
         fit->layout.rva[i] = KDA_NONE;
     if (!kda_fit_rows(fit) || !kda_fit_load_data(fit))
         return KDA_NO_MEMORY;
     kda_fit_modules(fit);
+    if (fit->module_head == 0)
+        kda_gaps_add(kda_kernel_gaps(fit->kernel), "modules", 0, KDA_BAD_DATA,
+                     "no list with the kernel on it was found: callbacks have no driver");
     if (!kda_fit_processes(fit))
         return fit->out_of_memory ? KDA_NO_MEMORY : missing(fit, err);
     kda_fit_survey(fit);
@@ -247,6 +272,8 @@ static void drop_work(struct kda_fit *fit)
     kda_free(fit->loggers);
     kda_free(fit->entries);
     kda_map_deinit(&fit->process_by_va);
+    for (size_t i = 0; i < FIT_KINDS; i++)
+        kda_map_deinit(&fit->met[i].bodies);
     memset(&fit->data, 0, sizeof(fit->data));
     fit->processes = NULL;
     fit->modules = NULL;
@@ -264,6 +291,8 @@ enum kda_status kda_etw_fit(struct kda_kernel *kernel, const struct kda_fit_opti
     if (options)
         fit->options = *options;
     kda_map_init(&fit->process_by_va);
+    for (size_t i = 0; i < FIT_KINDS; i++)
+        kda_map_init(&fit->met[i].bodies);
     enum kda_status status = run(fit, err);
     drop_work(fit);
     if (status == KDA_OK) {

@@ -51,36 +51,6 @@ static bool offer(struct candidates *c, uint64_t state)
     return true;
 }
 
-/* The state that the loggers of an array name: one value at one place in most of them. */
-static uint64_t state_of_array(struct kda_fit *fit, uint64_t array)
-{
-    const struct fit_votes *member = &fit->votes[F(WMI_LOGGER_CONTEXT, SiloState)];
-    uint64_t best = 0;
-    unsigned best_count = 0;
-    for (size_t m = 0; m < member->count; m++) {
-        uint64_t first = 0;
-        unsigned same = 0;
-        for (uint32_t i = 0; i < 64; i++) {
-            uint64_t context, state;
-            uint32_t id;
-            if (kda_fit_u64(fit, array + i * 8u, &context) != FIT_YES ||
-                !kda_fit_is_pool(fit, context & ~(uint64_t)1) ||
-                kda_fit_u32(fit, context & ~(uint64_t)1, &id) != FIT_YES || id != i ||
-                kda_fit_u64(fit, (context & ~(uint64_t)1) + member->place[m].offset, &state) !=
-                    FIT_YES ||
-                !kda_fit_is_pool(fit, state))
-                continue;
-            first = first == 0 ? state : first;
-            same += state == first;
-        }
-        if (same > best_count) {
-            best_count = same;
-            best = first;
-        }
-    }
-    return best;
-}
-
 static void try_debugger_data(struct candidates *c, uint64_t at)
 {
     struct kda_fit *fit = c->fit;
@@ -91,7 +61,7 @@ static void try_debugger_data(struct candidates *c, uint64_t at)
     fit->array_hint = array;
     bool found = kda_fit_u64(fit, at + 0x18, &state) == FIT_YES && kda_fit_is_pool(fit, state) &&
                  offer(c, state);
-    found = found || offer(c, state_of_array(fit, array));
+    found = found || offer(c, kda_fit_state_of_array(fit, array));
     /* 1607 and 1703: the array is a part of the state. */
     for (size_t i = 0; i < array_at->count && !found; i++)
         found = offer(c, array - array_at->place[i].offset);

@@ -63,8 +63,9 @@ enum fit_answer kda_fit_ring(const struct kda_fit *fit, uint64_t link)
         ((flink | blink) & 7) != 0)
         return FIT_NO;
     enum fit_answer next = names(fit, flink + 8, link), back = names(fit, blink, link);
+    /* One neighbour names the link and the other does not: a torn list, which is no other thing. */
     if (next == FIT_NO || back == FIT_NO)
-        return FIT_NO;
+        return next == FIT_YES || back == FIT_YES ? FIT_UNKNOWN : FIT_NO;
     return next == FIT_YES || back == FIT_YES ? FIT_YES : FIT_UNKNOWN;
 }
 
@@ -149,8 +150,18 @@ static bool follow(struct kda_fit *fit, uint64_t head, unsigned next, size_t max
 
 bool kda_fit_walk(struct kda_fit *fit, uint64_t head, size_t max, fit_link_fn fn, void *context)
 {
+    fit->head_met = 0;
     if (follow(fit, head, 0, max, fn, context))
         return true;
     (void)follow(fit, head, 8, max, fn, context);
     return false;
+}
+
+uint64_t kda_fit_met_head(struct kda_fit *fit, uint64_t link)
+{
+    uint64_t value;
+    /* What can be read names its predecessor, or the walk would not have come here. */
+    bool sure = link == fit->head_met || kda_fit_u64(fit, link, &value) == FIT_YES;
+    fit->head_met = link;
+    return sure ? link : 0;
 }

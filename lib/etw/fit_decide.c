@@ -23,12 +23,21 @@ static const struct fit_place *place_of(const struct kda_fit *fit, enum kda_fiel
     return NULL;
 }
 
-/* Rows of a group that nothing contradicts. *tested: was there any evidence at all? */
-static uint64_t survivors(const struct kda_fit *fit, enum fit_group group, bool *tested)
+/* Rows of builds with a silo state: only with one found does anything get here. */
+static uint64_t with_silos(const struct kda_fit *fit)
 {
     uint64_t mask = 0;
     for (size_t r = 0; r < fit->rows.count; r++)
-        mask |= (uint64_t)1 << r;
+        if (fit->rows.items[r].layout.field[F(ETW_SILODRIVERSTATE, EtwpGuidHashTable)].offset !=
+            KDA_NONE)
+            mask |= (uint64_t)1 << r;
+    return mask;
+}
+
+/* Rows of a group that nothing contradicts. *tested: was there any evidence at all? */
+static uint64_t survivors(const struct kda_fit *fit, enum fit_group group, bool *tested)
+{
+    uint64_t mask = with_silos(fit);
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
         enum kda_field_id field = (enum kda_field_id)i;
         if (kda_fit_group(field) != group)
@@ -182,7 +191,7 @@ static void place_field(struct kda_fit *fit, enum kda_field_id field, uint64_t m
     if (best != KDA_NONE && (!known || found.offset != best))
         known = shape_of(fit, field, best, &found);
     const struct fit_place *place = known ? place_of(fit, field, found.offset) : NULL;
-    if (!known || (place && kda_fit_broken(place)))
+    if (!known || (place && kda_fit_broken(place)) || fit->left_out[kda_fit_group(field)])
         return;
     *out = found;
     bool proven = place && kda_fit_strong(field) && kda_fit_holds(place);

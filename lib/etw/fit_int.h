@@ -22,6 +22,8 @@
 #define FIT_MAX_REGS 16384u
 #define FIT_MAX_STATES 64u /* candidates an anchor may offer */
 
+#define FIT_OBJECT_HEADER 0x30u /* before an object, in all surveyed builds */
+
 #define F(type, name) KDA_F_##type##_##name
 
 enum fit_answer { FIT_NO = -1, FIT_UNKNOWN = 0, FIT_YES = 1 };
@@ -73,6 +75,15 @@ struct fit_data {
     size_t pages;
 };
 
+#define FIT_NAME_SIZE 15u /* _EPROCESS.ImageFileName */
+
+/* How a row describes a process: what finding the first one needs. */
+struct fit_start {
+    uint32_t pid_at, links_at, name_at, table_at; /* EPROCESS */
+    uint32_t root_at;                             /* KPROCESS */
+    uint32_t owner_at;                            /* HANDLE_TABLE */
+};
+
 struct fit_process {
     uint64_t va, table;
     uint64_t pid;
@@ -86,6 +97,16 @@ struct fit_logger {
 struct fit_entry {
     uint64_t va;
     uint32_t bucket;
+};
+
+/* Objects whose start is known from elsewhere (handles), against the nodes that walks met. Rows
+ * have the links of these at their start, and a build that moved one would look the same a constant
+ * off. */
+enum fit_kind { FIT_KIND_REGISTRATION, FIT_KIND_CONSUMER, FIT_KINDS };
+
+struct fit_met {
+    struct kda_map bodies;     /* address -> 1, 2 once it was met */
+    unsigned known, met, seen; /* bodies, those met, nodes */
 };
 
 /* Shape of a silo state: what the walk to loggers and providers needs. */
@@ -115,14 +136,18 @@ struct kda_fit {
 
     uint64_t system; /* EPROCESS of System */
     uint64_t process_head, table_head, job_head, module_head, cid_global, type_table;
+    uint64_t head_met; /* in nt, but missing: a head once a walk from the other side meets it */
     struct fit_process *processes;
     size_t process_count, process_capacity;
     struct kda_map process_by_va;
-    uint32_t pid_at, links_at, name_at; /* EPROCESS */
-    struct kda_module *modules;         /* ranges only */
+    struct fit_start starts[FIT_MAX_ROWS], start; /* the hypotheses; the one with witnesses */
+    size_t start_count;
+    struct kda_module *modules; /* ranges only */
     size_t module_count, module_capacity;
     uint32_t types;   /* object types in the table */
     bool types_known; /* it is settled how headers store their type */
+    struct fit_met met[FIT_KINDS];
+    bool left_out[FIT_GROUPS]; /* the start of these structures is contradicted */
 
     struct fit_form form; /* of the accepted state */
     uint64_t globals;     /* PspHostSiloGlobals, 0 = unknown */
@@ -181,6 +206,8 @@ enum fit_answer kda_fit_string(const struct kda_fit *fit, uint64_t va, bool may_
 enum fit_answer kda_fit_security(const struct kda_fit *fit, uint64_t va);
 enum fit_answer kda_fit_time(uint64_t time, bool may_be_zero);
 typedef void (*fit_link_fn)(struct kda_fit *fit, void *context, uint64_t link);
+/* A walk met `link` inside the kernel image: its head, or 0 if that rests on this one link. */
+uint64_t kda_fit_met_head(struct kda_fit *fit, uint64_t link);
 /* Calls fn for every node of the ring at `head` but not for the head; from both ends when it is
  * broken. True if it closed. */
 bool kda_fit_walk(struct kda_fit *fit, uint64_t head, size_t max, fit_link_fn fn, void *context);
@@ -201,7 +228,20 @@ uint64_t kda_fit_export_pointer(const struct kda_fit *fit, const char *name, uin
 size_t kda_fit_code_targets(const uint8_t *code, size_t size, uint64_t va, uint64_t *ret,
                             size_t max);
 
-/* ---- fit_process.c, fit_handle.c ---- */
+/* ---- fit_start.c ---- */
+bool kda_fit_plausible_pid(uint64_t pid);
+bool kda_fit_plausible_name(const uint8_t name[FIT_NAME_SIZE]);
+/* Do these page tables map the kernel where it is? */
+enum fit_answer kda_fit_check_root(const struct kda_fit *fit, uint64_t root);
+/* Finds the list of processes and how far a process begins before its link; fills fit->start. */
+bool kda_fit_find_start(struct kda_fit *fit);
+/* The file and the debugger block name the head of the list where the walk did not. */
+void kda_fit_name_head(struct kda_fit *fit);
+
+/* ---- fit_process.c, fit_handle.c, fit_type.c ---- */
+/* Adds what is on the ring at `link`; true if it closed. */
+bool kda_fit_walk_processes(struct kda_fit *fit, uint64_t link);
+void kda_fit_forget_processes(struct kda_fit *fit);
 bool kda_fit_processes(struct kda_fit *fit);
 /* Once all processes are known that any witness names. */
 void kda_fit_vote_processes(struct kda_fit *fit);
@@ -211,11 +251,21 @@ void kda_fit_add_process(struct kda_fit *fit, uint64_t va);
 void kda_fit_objects(struct kda_fit *fit);
 /* Address of the object type of that name, or 0. */
 uint64_t kda_fit_named_type(struct kda_fit *fit, const char *name);
+/* A walk met a node of this kind that would begin at `va`. */
+void kda_fit_meet(struct kda_fit *fit, enum fit_kind kind, uint64_t va);
+/* Do the nodes met begin elsewhere than the objects known? */
+bool kda_fit_astray(const struct kda_fit *fit, enum fit_kind kind);
+/* Has the object at `body` the type of that name, by its header? */
+enum fit_answer kda_fit_has_type(struct kda_fit *fit, uint64_t body, const char *name);
+/* Does this export lead to the type of that name? */
+bool kda_fit_exported_type(struct kda_fit *fit, const char *symbol, const char *name);
 typedef void (*fit_handle_fn)(struct kda_fit *fit, void *context, uint64_t header, uint64_t body);
 void kda_fit_handles(struct kda_fit *fit, uint64_t table, bool cid, fit_handle_fn fn,
                      void *context);
 /* Is it a handle table of process ids? */
 bool kda_fit_is_cid(struct kda_fit *fit, uint64_t table);
+/* The first objects of such a table, whose TableCode stands at `code_va`. */
+size_t kda_fit_first_ids(struct kda_fit *fit, uint64_t code_va, uint64_t *ret, size_t max);
 /* Adds the processes that only the table of ids names. */
 void kda_fit_add_ids(struct kda_fit *fit);
 void kda_fit_modules(struct kda_fit *fit);
@@ -225,6 +275,8 @@ void kda_fit_jobs(struct kda_fit *fit);
 /* ---- fit_state.c, fit_anchor.c ---- */
 /* Is `state` the ETW state of the host? Fills *form with the shape that fits. */
 bool kda_fit_check_state(struct kda_fit *fit, uint64_t state, struct fit_form *form);
+/* The state that the loggers of an array name: one value at one place in most of them; or 0. */
+uint64_t kda_fit_state_of_array(const struct kda_fit *fit, uint64_t array);
 bool kda_fit_find_state(struct kda_fit *fit);
 void kda_fit_vote_state(struct kda_fit *fit);
 size_t kda_fit_forms(const struct kda_fit *fit, struct fit_form *ret, size_t max);

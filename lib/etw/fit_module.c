@@ -6,6 +6,7 @@
 #include "fit_int.h"
 
 #define KDBG_MODULE_HEAD 0x48u
+#define MIN_MODULES 3u /* of a list whose entry of nt is missing */
 #define MAX_JOBS 4096u
 
 static void on_module(struct kda_fit *fit, void *context, uint64_t link)
@@ -49,19 +50,53 @@ static void on_module(struct kda_fit *fit, void *context, uint64_t link)
     }
 }
 
+struct module_check {
+    unsigned good, bad;
+    bool nt;
+};
+
+/* A loaded image begins with its header, and the kernel is one of them. */
+static void check_module(struct kda_fit *fit, void *context, uint64_t link)
+{
+    const struct fit_votes *base = &fit->votes[F(KLDR_DATA_TABLE_ENTRY, DllBase)];
+    struct module_check *check = context;
+    uint8_t magic[2];
+    for (size_t i = 0; i < base->count && !kda_fit_in_nt(fit, link); i++) {
+        uint64_t va;
+        if (kda_fit_u64(fit, link + base->place[i].offset, &va) != FIT_YES)
+            continue;
+        bool aligned = kda_is_kernel_va(fit->kernel, va) && (va & KDA_PAGE_MASK) == 0;
+        enum fit_answer read = aligned ? kda_fit_read(fit, va, magic, sizeof(magic)) : FIT_NO;
+        check->nt = check->nt || va == fit->base;
+        check->good += read == FIT_YES && magic[0] == 'M' && magic[1] == 'Z';
+        check->bad += !aligned;
+    }
+}
+
+/* Is it the head of the list of loaded drivers? Other lists have their heads in nt as well. */
+static bool is_module_head(struct kda_fit *fit, uint64_t head)
+{
+    struct module_check check = {0, 0, false};
+    if (!kda_fit_in_nt(fit, head))
+        return false;
+    (void)kda_fit_walk(fit, head, KDA_MAX_MODULES, check_module, &check);
+    return (check.nt || check.good >= MIN_MODULES) && check.bad * 8 <= check.good + check.nt;
+}
+
 void kda_fit_modules(struct kda_fit *fit)
 {
     const struct kda_image_info *image = kda_image_info(kda_kernel_image(fit->kernel));
-    uint64_t head = 0;
-    if (kda_kernel_export(fit->kernel, "PsLoadedModuleList", &head, NULL) != KDA_OK ||
-        kda_fit_ring(fit, head) == FIT_NO)
-        head = image->has_roots ? image->ps_loaded_module_list : 0;
-    if (head == 0 && kda_kernel_kdbg_field(fit->kernel, KDBG_MODULE_HEAD, &head, NULL) != KDA_OK)
-        head = 0;
-    if (head == 0 || !kda_fit_in_nt(fit, head) || kda_fit_ring(fit, head) == FIT_NO)
-        return;
-    fit->module_head = head;
-    (void)kda_fit_walk(fit, head, KDA_MAX_MODULES, on_module, NULL);
+    uint64_t heads[3] = {0};
+    if (kda_kernel_export(fit->kernel, "PsLoadedModuleList", &heads[0], NULL) != KDA_OK)
+        heads[0] = 0;
+    heads[1] = image->has_roots ? image->ps_loaded_module_list : 0;
+    if (kda_kernel_kdbg_field(fit->kernel, KDBG_MODULE_HEAD, &heads[2], NULL) != KDA_OK)
+        heads[2] = 0;
+    for (size_t i = 0; i < 3 && fit->module_head == 0; i++)
+        if (is_module_head(fit, heads[i]))
+            fit->module_head = heads[i];
+    if (fit->module_head != 0)
+        (void)kda_fit_walk(fit, fit->module_head, KDA_MAX_MODULES, on_module, NULL);
 }
 
 const struct kda_module *kda_fit_module_at(const struct kda_fit *fit, uint64_t va)
@@ -74,52 +109,65 @@ const struct kda_module *kda_fit_module_at(const struct kda_fit *fit, uint64_t v
 
 /* ---- jobs ---- */
 
-/* The globals of a container lead to its state, and the state names the job back. */
-static enum fit_answer is_silo(const struct kda_fit *fit, uint64_t job, uint64_t globals)
+/* The globals of a container lead to its state, and the state names globals and job back. What
+ * proves the job proves where globals of any silo keep the state. */
+static enum fit_answer is_silo(struct kda_fit *fit, uint64_t job, uint64_t globals)
 {
-    uint64_t state, value;
+    struct fit_votes *member = &fit->votes[F(ESERVERSILO_GLOBALS, EtwSiloState)];
+    enum fit_answer answer = FIT_NO;
     if (!kda_fit_is_pool(fit, globals))
         return FIT_NO;
-    if (fit->form.silo_member == KDA_NONE ||
-        kda_fit_u64(fit, globals + fit->form.silo_member, &state) != FIT_YES)
-        return FIT_UNKNOWN;
-    if (!kda_fit_is_pool(fit, state))
-        return FIT_NO;
-    if (fit->form.globals == KDA_NONE ||
-        kda_fit_u64(fit, state + fit->form.globals, &value) != FIT_YES)
-        return FIT_UNKNOWN;
-    if (value != globals)
-        return FIT_NO;
-    if (fit->form.silo == KDA_NONE || kda_fit_u64(fit, state + fit->form.silo, &value) != FIT_YES)
-        return FIT_UNKNOWN;
-    return value == job ? FIT_YES : FIT_NO;
+    for (size_t i = 0; i < member->count; i++) {
+        uint64_t state, value;
+        if (kda_fit_u64(fit, globals + member->place[i].offset, &state) != FIT_YES ||
+            fit->form.globals == KDA_NONE || fit->form.silo == KDA_NONE)
+            answer = FIT_UNKNOWN;
+        else if (kda_fit_is_pool(fit, state) &&
+                 kda_fit_u64(fit, state + fit->form.globals, &value) == FIT_YES &&
+                 value == globals && kda_fit_u64(fit, state + fit->form.silo, &value) == FIT_YES &&
+                 value == job) {
+            member->place[i].yes++;
+            return FIT_YES;
+        }
+    }
+    return answer;
 }
 
 static void on_job_link(struct kda_fit *fit, void *context, uint64_t link)
 {
     (void)context;
-    if (kda_fit_in_nt(fit, link))
-        fit->job_head = link;
+    uint64_t head = kda_fit_in_nt(fit, link) ? kda_fit_met_head(fit, link) : 0;
+    fit->job_head = head != 0 ? head : fit->job_head;
 }
 
-/* Votes of one job; true if it is a container's. */
-static bool vote_job(struct kda_fit *fit, uint64_t job)
+enum { IS_NO_JOB = 1, IS_JOB = 2, IS_SILO = 4 };
+
+/* At a wrong place of a job anything may stand: it contradicts nothing, it only fails to prove. */
+static bool vote_globals(struct kda_fit *fit, uint64_t job)
 {
-    struct fit_votes *globals_at = &fit->votes[F(EJOB, ServerSiloGlobals)];
-    struct fit_votes *links = &fit->votes[F(EJOB, JobLinks)];
+    struct fit_votes *at = &fit->votes[F(EJOB, ServerSiloGlobals)];
     bool silo = false;
-    for (size_t i = 0; i < globals_at->count; i++) {
+    for (size_t i = 0; i < at->count; i++) {
         uint64_t globals;
-        if (kda_fit_u64(fit, job + globals_at->place[i].offset, &globals) != FIT_YES ||
-            globals == 0)
+        if (kda_fit_u64(fit, job + at->place[i].offset, &globals) != FIT_YES || globals == 0 ||
+            is_silo(fit, job, globals) != FIT_YES)
             continue;
-        enum fit_answer answer = is_silo(fit, job, globals);
-        /* At a wrong place anything may stand: it contradicts nothing, it only fails to prove. */
-        if (answer == FIT_YES) {
-            globals_at->place[i].yes++;
-            silo = true;
-        }
+        at->place[i].yes++;
+        silo = true;
     }
+    return silo;
+}
+
+/* Votes of what may be a job, and what it is. Its header says so, or a container's state. */
+static uint64_t vote_job(struct kda_fit *fit, uint64_t job)
+{
+    struct fit_votes *links = &fit->votes[F(EJOB, JobLinks)];
+    enum fit_answer type = kda_fit_has_type(fit, job, "Job");
+    if (type == FIT_NO)
+        return IS_NO_JOB;
+    bool silo = vote_globals(fit, job);
+    if (type != FIT_YES && !silo)
+        return 0;
     for (size_t i = 0; i < links->count; i++) {
         uint64_t first = 0;
         enum fit_answer answer = kda_fit_ring(fit, job + links->place[i].offset);
@@ -130,40 +178,36 @@ static bool vote_job(struct kda_fit *fit, uint64_t job)
             (void)kda_fit_walk(fit, job + links->place[i].offset, KDA_MAX_PROCESSES, on_job_link,
                                NULL);
     }
-    return silo;
+    return silo ? IS_JOB | IS_SILO : IS_JOB;
 }
 
-static void jobs_of(struct kda_fit *fit, enum kda_field_id field, struct kda_map *seen)
+static void jobs_of(struct kda_fit *fit, enum kda_field_id field, uint64_t right,
+                    struct kda_map *seen)
 {
     struct fit_votes *at = &fit->votes[field];
-    uint32_t proven = KDA_NONE;
-    for (size_t r = 0; r < fit->rows.count; r++) {
-        const struct kda_field *f = fit->rows.items[r].layout.field;
-        if (f[F(EPROCESS, UniqueProcessId)].offset == fit->pid_at &&
-            f[F(EPROCESS, ImageFileName)].offset == fit->name_at)
-            proven = f[field].offset; /* rows that share these two share the rest up to here */
-    }
-    for (size_t p = 0; proven != KDA_NONE && p < fit->process_count; p++) {
-        uint64_t job, known = 0;
-        if (kda_fit_u64(fit, fit->processes[p].va + proven, &job) != FIT_YES ||
-            !kda_fit_is_pool(fit, job) || seen->count >= MAX_JOBS)
-            continue;
-        if (!kda_map_get(seen, job, &known)) {
-            known = vote_job(fit, job);
-            if (!kda_map_put(seen, job, known))
-                fit->out_of_memory = true;
+    for (size_t p = 0; p < fit->process_count; p++)
+        for (size_t i = 0; i < at->count; i++) {
+            uint64_t job, is = 0;
+            if (kda_fit_u64(fit, fit->processes[p].va + at->place[i].offset, &job) != FIT_YES ||
+                !kda_fit_is_pool(fit, job))
+                continue;
+            if (!kda_map_get(seen, job, &is)) {
+                if (seen->count >= MAX_JOBS)
+                    return;
+                is = vote_job(fit, job);
+                if (!kda_map_put(seen, job, is))
+                    fit->out_of_memory = true;
+                at->place[i].no += is == IS_NO_JOB; /* once: many processes share a job */
+            }
+            at->place[i].yes += (is & right) != 0;
         }
-        for (size_t i = 0; known && i < at->count; i++)
-            if (at->place[i].offset == proven)
-                at->place[i].yes++;
-    }
 }
 
 void kda_fit_jobs(struct kda_fit *fit)
 {
     struct kda_map seen;
     kda_map_init(&seen);
-    jobs_of(fit, F(EPROCESS, Job), &seen);
-    jobs_of(fit, F(EPROCESS, ServerSilo), &seen);
+    jobs_of(fit, F(EPROCESS, Job), IS_JOB, &seen);
+    jobs_of(fit, F(EPROCESS, ServerSilo), IS_SILO, &seen);
     kda_map_deinit(&seen);
 }

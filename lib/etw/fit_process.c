@@ -1,57 +1,16 @@
 /*
- * fit_process.c - processes without symbols: from the exported PsInitialSystemProcess or a list
- * head that the file or the debugger block names, along the ring and the ring of handle tables.
+ * fit_process.c - processes without symbols: along their ring and the ring of handle tables, and
+ * what they say about the layout.
  */
 #include <string.h>
 
 #include "fit_int.h"
 
-#define NAME_SIZE 15u
-#define MAX_PID 0x4000000u /* ids are indexes into a table: far below this */
-#define KDBG_PROCESS_HEAD 0x50u
 #define KDBG_CID_TABLE 0x58u
 
 bool kda_fit_is_process(const struct kda_fit *fit, uint64_t va)
 {
     return kda_map_get(&fit->process_by_va, va, NULL);
-}
-
-static bool plausible_pid(uint64_t pid)
-{
-    return pid % 4 == 0 && pid < MAX_PID;
-}
-
-static bool plausible_name(const uint8_t *name)
-{
-    size_t i = 0;
-    while (i < NAME_SIZE && name[i] >= 0x20 && name[i] != 0x7f)
-        i++;
-    return i > 0 && (i == NAME_SIZE || name[i] == 0);
-}
-
-/* Does the process at `va` look like one under this row? `system`: it must be System. */
-static enum fit_answer shape(const struct kda_fit *fit, const struct kda_layout *layout,
-                             uint64_t va, bool system)
-{
-    const struct kda_field *pid_at = &layout->field[F(EPROCESS, UniqueProcessId)];
-    const struct kda_field *name_at = &layout->field[F(EPROCESS, ImageFileName)];
-    const struct kda_field *links_at = &layout->field[F(EPROCESS, ActiveProcessLinks)];
-    uint64_t pid;
-    uint8_t name[NAME_SIZE];
-    if (pid_at->offset == KDA_NONE || name_at->offset == KDA_NONE || links_at->offset == KDA_NONE)
-        return FIT_NO;
-    enum fit_answer first = kda_fit_u64(fit, va + pid_at->offset, &pid);
-    enum fit_answer second = kda_fit_read(fit, va + name_at->offset, name, sizeof(name));
-    if (first == FIT_NO || second == FIT_NO)
-        return FIT_NO;
-    if (first == FIT_YES && (system ? pid != 4 : !plausible_pid(pid)))
-        return FIT_NO;
-    if (second == FIT_YES && (system ? memcmp(name, "System", 7) != 0 : !plausible_name(name)))
-        return FIT_NO;
-    /* The object spans pages and one may be missing; what is there must tell. */
-    if (first != FIT_YES && second != FIT_YES)
-        return FIT_UNKNOWN;
-    return kda_fit_ring(fit, va + links_at->offset);
 }
 
 static struct fit_process *add_process(struct kda_fit *fit, uint64_t va)
@@ -75,7 +34,7 @@ static struct fit_process *add_process(struct kda_fit *fit, uint64_t va)
     struct fit_process *process = &fit->processes[fit->process_count++];
     memset(process, 0, sizeof(*process));
     process->va = va;
-    if (kda_fit_u64(fit, va + fit->pid_at, &process->pid) != FIT_YES)
+    if (kda_fit_u64(fit, va + fit->start.pid_at, &process->pid) != FIT_YES)
         process->pid = UINT64_MAX;
     return process;
 }
@@ -87,92 +46,41 @@ void kda_fit_add_process(struct kda_fit *fit, uint64_t va)
 
 bool kda_fit_named_process(const struct kda_fit *fit, uint64_t va)
 {
-    uint8_t name[NAME_SIZE];
-    return kda_fit_read(fit, va + fit->name_at, name, sizeof(name)) == FIT_YES &&
-           plausible_name(name);
+    uint8_t name[FIT_NAME_SIZE];
+    return kda_fit_read(fit, va + fit->start.name_at, name, sizeof(name)) == FIT_YES &&
+           kda_fit_plausible_name(name);
 }
 
 static void on_process(struct kda_fit *fit, void *context, uint64_t link)
 {
     (void)context;
-    uint8_t name[NAME_SIZE];
-    uint64_t va = link - fit->links_at, pid;
+    uint8_t name[FIT_NAME_SIZE];
+    uint64_t va = link - fit->start.links_at, pid;
     if (kda_fit_in_nt(fit, link)) {
         /* The one node inside the kernel is the head. */
-        fit->process_head = link;
+        uint64_t head = kda_fit_met_head(fit, link);
+        fit->process_head = head != 0 ? head : fit->process_head;
         return;
     }
-    if ((kda_fit_u64(fit, va + fit->pid_at, &pid) == FIT_YES && !plausible_pid(pid)) ||
-        (kda_fit_read(fit, va + fit->name_at, name, sizeof(name)) == FIT_YES &&
-         !plausible_name(name)))
+    if ((kda_fit_u64(fit, va + fit->start.pid_at, &pid) == FIT_YES &&
+         !kda_fit_plausible_pid(pid)) ||
+        (kda_fit_read(fit, va + fit->start.name_at, name, sizeof(name)) == FIT_YES &&
+         !kda_fit_plausible_name(name)))
         return;
     (void)add_process(fit, va);
 }
 
-/* Tries one process under every row; the first row that fits gives the places for the walk. */
-static bool start_from(struct kda_fit *fit, uint64_t va, bool system)
+bool kda_fit_walk_processes(struct kda_fit *fit, uint64_t link)
 {
-    if (!kda_fit_is_pool(fit, va))
-        return false;
-    for (size_t r = 0; r < fit->rows.count; r++) {
-        const struct kda_layout *layout = &fit->rows.items[r].layout;
-        if (shape(fit, layout, va, system) != FIT_YES)
-            continue;
-        fit->pid_at = layout->field[F(EPROCESS, UniqueProcessId)].offset;
-        fit->links_at = layout->field[F(EPROCESS, ActiveProcessLinks)].offset;
-        fit->name_at = layout->field[F(EPROCESS, ImageFileName)].offset;
-        (void)add_process(fit, va);
-        bool closed = kda_fit_walk(fit, va + fit->links_at, FIT_MAX_PROCESSES, on_process, NULL);
-        /* The list of processes starts in the kernel. A ring that closes without it is not that
-         * list, whatever its members call themselves. */
-        if (!closed || fit->process_head != 0)
-            return true;
-        fit->process_count = 0;
-        kda_map_deinit(&fit->process_by_va);
-        kda_map_init(&fit->process_by_va);
-    }
-    return false;
+    return kda_fit_walk(fit, link, FIT_MAX_PROCESSES, on_process, NULL);
 }
 
-/* From a list head: its neighbours are processes, at a distance that only the rows know. */
-static bool start_from_head(struct kda_fit *fit, uint64_t head)
+void kda_fit_forget_processes(struct kda_fit *fit)
 {
-    const struct fit_votes *links = &fit->votes[F(EPROCESS, ActiveProcessLinks)];
-    for (unsigned side = 0; side < 16; side += 8) {
-        uint64_t link;
-        if (head == 0 || kda_fit_u64(fit, head + side, &link) != FIT_YES)
-            continue;
-        for (size_t i = 0; i < links->count; i++)
-            if (start_from(fit, link - links->place[i].offset, false)) {
-                fit->process_head = fit->process_head ? fit->process_head : head;
-                return true;
-            }
-    }
-    return false;
-}
-
-static bool find_start(struct kda_fit *fit)
-{
-    const struct kda_image_info *image = kda_image_info(kda_kernel_image(fit->kernel));
-    uint64_t head = image->has_roots ? image->ps_active_process_head : 0;
-    fit->system = kda_fit_export_pointer(fit, "PsInitialSystemProcess", NULL);
-    if (start_from(fit, fit->system, true))
-        return true;
-    if (start_from_head(fit, head))
-        return true;
-    if (kda_kernel_kdbg_field(fit->kernel, KDBG_PROCESS_HEAD, &head, NULL) == KDA_OK &&
-        start_from_head(fit, head))
-        return true;
-    /* Neither export nor head: a global of the kernel that holds the System process. */
-    for (size_t p = 0; p < fit->data.pages; p++)
-        for (size_t off = 0; off < KDA_PAGE_SIZE; off += 8) {
-            uint64_t va = kda_le64(fit->data.bytes + p * KDA_PAGE_SIZE + off);
-            if ((va & 15) == 0 && va != fit->system && start_from(fit, va, true)) {
-                fit->system = va;
-                return true;
-            }
-        }
-    return false;
+    fit->process_count = 0;
+    fit->process_head = 0;
+    kda_map_deinit(&fit->process_by_va);
+    kda_map_init(&fit->process_by_va);
 }
 
 /* ---- votes ---- */
@@ -191,7 +99,8 @@ static void vote_table(struct kda_fit *fit, struct fit_process *process)
     struct fit_place *owner_at = places(fit, F(HANDLE_TABLE, QuotaProcess), &owners);
     struct fit_place *id_at = places(fit, F(HANDLE_TABLE, UniqueProcessId), &ids);
     for (size_t i = 0; i < count; i++) {
-        uint64_t table, owner, id;
+        uint64_t table, owner;
+        uint32_t id; /* the low half of it tells: other members may follow */
         if (kda_fit_u64(fit, process->va + at[i].offset, &table) != FIT_YES || table == 0)
             continue;
         enum fit_answer answer = kda_fit_is_pool(fit, table) ? FIT_UNKNOWN : FIT_NO;
@@ -204,7 +113,7 @@ static void vote_table(struct kda_fit *fit, struct fit_process *process)
             owner_at[k].yes++;
         }
         for (size_t k = 0; k < ids && answer == FIT_YES; k++)
-            if (kda_fit_u64(fit, table + id_at[k].offset, &id) == FIT_YES &&
+            if (kda_fit_u32(fit, table + id_at[k].offset, &id) == FIT_YES &&
                 process->pid != UINT64_MAX)
                 kda_fit_vote(&id_at[k], id == process->pid ? FIT_YES : FIT_NO);
         /* Not proven, but a table that the walk below may use. */
@@ -214,7 +123,7 @@ static void vote_table(struct kda_fit *fit, struct fit_process *process)
 
 static enum fit_answer check_parent(const struct kda_fit *fit, uint64_t parent)
 {
-    if (!plausible_pid(parent))
+    if (!kda_fit_plausible_pid(parent))
         return FIT_NO;
     for (size_t i = 0; parent != 0 && i < fit->process_count; i++)
         if (fit->processes[i].pid == parent)
@@ -232,20 +141,6 @@ static enum fit_answer check_protection(uint64_t value, bool system)
     return (level & 7) <= 2 && level >> 4 <= 8 ? FIT_UNKNOWN : FIT_NO;
 }
 
-static enum fit_answer check_root(const struct kda_fit *fit, uint64_t root)
-{
-    uint64_t here, there;
-    if (root == 0)
-        return FIT_UNKNOWN;
-    if ((root & ~(uint64_t)KDA_PAGE_MASK) >= fit->max_pa || (root & KDA_PAGE_MASK) > 2)
-        return FIT_NO;
-    if (kda_translate(fit->kernel, kda_kernel_info(fit->kernel)->dtb, fit->base, &here, NULL) !=
-            KDA_OK ||
-        kda_translate(fit->kernel, root, fit->base, &there, NULL) != KDA_OK)
-        return FIT_UNKNOWN;
-    return here == there ? FIT_YES : FIT_NO;
-}
-
 static enum fit_answer check_number(struct kda_fit *fit, bool system, enum kda_field_id field,
                                     uint64_t value)
 {
@@ -259,13 +154,62 @@ static enum fit_answer check_number(struct kda_fit *fit, bool system, enum kda_f
     case F(EPROCESS, Protection):
         return check_protection(value, system);
     case F(KPROCESS, DirectoryTableBase):
-        return check_root(fit, value);
+        return kda_fit_check_root(fit, value);
     case F(EPROCESS, SeAuditProcessCreationInfo):
         return value == 0                     ? FIT_UNKNOWN
                : !kda_fit_is_pool(fit, value) ? FIT_NO
                                               : kda_fit_string(fit, value, true);
     default: /* Job, ServerSilo: a pointer or nothing; what it leads to is tested with the jobs */
         return value == 0 || kda_fit_is_pool(fit, value) ? FIT_UNKNOWN : FIT_NO;
+    }
+}
+
+/* The next node of the list of processes is its head, or the same place of another process. */
+static enum fit_answer check_links(const struct kda_fit *fit, uint64_t va, uint32_t links_at)
+{
+    uint64_t next;
+    if (kda_fit_ring(fit, va + links_at) == FIT_NO)
+        return FIT_NO;
+    if (kda_fit_u64(fit, va + links_at, &next) != FIT_YES)
+        return FIT_UNKNOWN;
+    return next == fit->process_head || kda_fit_is_process(fit, next - links_at) ? FIT_YES
+                                                                                 : FIT_UNKNOWN;
+}
+
+static enum fit_answer check_identity(const struct kda_fit *fit, const struct fit_process *process,
+                                      enum kda_field_id field, uint32_t offset)
+{
+    uint64_t pid;
+    uint8_t name[FIT_NAME_SIZE];
+    if (field == F(EPROCESS, ActiveProcessLinks))
+        return check_links(fit, process->va, offset);
+    if (field == F(EPROCESS, ImageFileName)) {
+        if (kda_fit_read(fit, process->va + offset, name, sizeof(name)) != FIT_YES)
+            return FIT_UNKNOWN;
+        return kda_fit_plausible_name(name) ? FIT_YES : FIT_NO;
+    }
+    if (kda_fit_u64(fit, process->va + offset, &pid) != FIT_YES)
+        return FIT_UNKNOWN;
+    if (process->va == fit->system)
+        return pid == 4 ? FIT_YES : FIT_NO;
+    return kda_fit_plausible_pid(pid) ? FIT_YES : FIT_NO;
+}
+
+/* Id, name and links at the places where the processes were found with witnesses. There a process
+ * that does not agree is damaged; elsewhere it can only contradict. */
+static void vote_identity(struct kda_fit *fit, const struct fit_process *process)
+{
+    static const enum kda_field_id fields[] = {
+        F(EPROCESS, UniqueProcessId), F(EPROCESS, ImageFileName), F(EPROCESS, ActiveProcessLinks)};
+    const uint32_t known[] = {fit->start.pid_at, fit->start.name_at, fit->start.links_at};
+    for (size_t f = 0; f < 3; f++) {
+        size_t count;
+        struct fit_place *at = places(fit, fields[f], &count);
+        for (size_t i = 0; i < count; i++) {
+            enum fit_answer answer = check_identity(fit, process, fields[f], at[i].offset);
+            bool right = at[i].offset == known[f];
+            kda_fit_vote(&at[i], right == (answer == FIT_YES) ? answer : FIT_UNKNOWN);
+        }
     }
 }
 
@@ -282,23 +226,8 @@ static void vote_process(struct kda_fit *fit, struct fit_process *process)
         F(EPROCESS, ServerSilo),
     };
     size_t count;
-    struct fit_place *at = places(fit, F(EPROCESS, UniqueProcessId), &count);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t pid;
-        if (kda_fit_u64(fit, process->va + at[i].offset, &pid) == FIT_YES)
-            kda_fit_vote(&at[i], process->va == fit->system ? (pid == 4 ? FIT_YES : FIT_NO)
-                                 : plausible_pid(pid)       ? FIT_UNKNOWN
-                                                            : FIT_NO);
-    }
-    at = places(fit, F(EPROCESS, ImageFileName), &count);
-    for (size_t i = 0; i < count; i++) {
-        uint8_t name[NAME_SIZE];
-        if (kda_fit_read(fit, process->va + at[i].offset, name, sizeof(name)) == FIT_YES)
-            kda_fit_vote(&at[i], plausible_name(name) ? FIT_YES : FIT_NO);
-    }
-    at = places(fit, F(EPROCESS, ActiveProcessLinks), &count);
-    for (size_t i = 0; i < count; i++)
-        kda_fit_vote(&at[i], kda_fit_ring(fit, process->va + at[i].offset));
+    struct fit_place *at;
+    vote_identity(fit, process);
     for (size_t f = 0; f < sizeof(numbers) / sizeof(numbers[0]); f++) {
         at = places(fit, numbers[f], &count);
         for (size_t i = 0; i < count; i++) {
@@ -318,7 +247,8 @@ static void on_table(struct kda_fit *fit, void *context, uint64_t link)
     uint32_t owner_at = kda_fit_best(fit, F(HANDLE_TABLE, QuotaProcess));
     uint64_t owner;
     if (kda_fit_in_nt(fit, link)) {
-        fit->table_head = link;
+        uint64_t head = kda_fit_met_head(fit, link);
+        fit->table_head = head != 0 ? head : fit->table_head;
         return;
     }
     if (owner_at == KDA_NONE || kda_fit_u64(fit, link - list_at + owner_at, &owner) != FIT_YES ||
@@ -402,35 +332,21 @@ static void find_heads(struct kda_fit *fit)
 {
     uint32_t list_at =
         kda_fit_beside(fit, F(HANDLE_TABLE, QuotaProcess), F(HANDLE_TABLE, HandleTableList));
-    struct owner process = {fit->links_at, false}, table = {list_at, true};
+    struct owner process = {fit->start.links_at, false}, table = {list_at, true};
     if (fit->process_head == 0)
         fit->process_head = find_head(fit, &process);
     if (fit->table_head == 0 && list_at != KDA_NONE)
         fit->table_head = find_head(fit, &table);
 }
 
-/* The file, the debugger block and the kernel's data name the head where the walk did not. */
-static void name_head(struct kda_fit *fit)
-{
-    const struct kda_image_info *image = kda_image_info(kda_kernel_image(fit->kernel));
-    uint64_t head;
-    if (fit->process_head != 0)
-        return;
-    if (image->has_roots && kda_fit_in_nt(fit, image->ps_active_process_head))
-        fit->process_head = image->ps_active_process_head;
-    else if (kda_kernel_kdbg_field(fit->kernel, KDBG_PROCESS_HEAD, &head, NULL) == KDA_OK &&
-             kda_fit_in_nt(fit, head))
-        fit->process_head = head;
-}
-
 bool kda_fit_processes(struct kda_fit *fit)
 {
     uint64_t cid;
-    if (!find_start(fit))
+    if (!kda_fit_find_start(fit))
         return false;
-    name_head(fit);
+    kda_fit_name_head(fit);
     if (fit->process_head != 0)
-        (void)kda_fit_walk(fit, fit->process_head, FIT_MAX_PROCESSES, on_process, NULL);
+        (void)kda_fit_walk_processes(fit, fit->process_head);
     for (size_t i = 0; i < fit->process_count; i++) {
         if (fit->processes[i].pid == 4)
             fit->system = fit->processes[i].va;
@@ -440,7 +356,7 @@ bool kda_fit_processes(struct kda_fit *fit)
     walk_tables(fit);
     find_heads(fit);
     if (fit->process_head != 0)
-        (void)kda_fit_walk(fit, fit->process_head, FIT_MAX_PROCESSES, on_process, NULL);
+        (void)kda_fit_walk_processes(fit, fit->process_head);
     if (kda_kernel_kdbg_field(fit->kernel, KDBG_CID_TABLE, &cid, NULL) == KDA_OK &&
         kda_fit_in_nt(fit, cid)) {
         uint64_t table;

@@ -11,6 +11,7 @@
 #define GROUP_LIST 2u
 #define ENABLE_SLOTS 8u
 #define ENABLE_SIZE 0x20u
+#define UNKNOWN_BUCKET UINT32_MAX
 
 /* Microsoft-Windows-Security-Auditing, whose entry is a part of the state. */
 static const uint8_t security_guid[16] = {0x25, 0x96, 0x84, 0x54, 0x78, 0x54, 0x94, 0x49,
@@ -47,7 +48,7 @@ static enum fit_answer check_guid(const struct kda_fit *fit, uint64_t at, uint32
 {
     static const uint8_t zero[16];
     uint8_t guid[16];
-    if (kda_fit_read(fit, at, guid, sizeof(guid)) != FIT_YES)
+    if (bucket == UNKNOWN_BUCKET || kda_fit_read(fit, at, guid, sizeof(guid)) != FIT_YES)
         return FIT_UNKNOWN;
     return bucket_of(guid) == bucket && memcmp(guid, zero, 16) != 0 ? FIT_YES : FIT_NO;
 }
@@ -199,6 +200,7 @@ static void on_reg(struct kda_fit *fit, void *context, uint64_t link)
     walk->left--;
     for (size_t l = 0; l < links->count; l++) {
         uint64_t va = link - links->place[l].offset;
+        kda_fit_meet(fit, FIT_KIND_REGISTRATION, va);
         for (size_t i = 0; i < entry->count; i++)
             if (kda_fit_u64(fit, va + entry->place[i].offset, &value) == FIT_YES) {
                 kda_fit_vote(&entry->place[i], value == walk->entry ? FIT_YES : FIT_NO);
@@ -233,6 +235,60 @@ static void read_slots(struct kda_fit *fit, const struct fit_entry *entry, struc
     }
 }
 
+static bool has_registrations(const struct kda_fit *fit, uint64_t entry)
+{
+    const struct fit_votes *at = &fit->votes[F(ETW_GUID_ENTRY, RegListHead)];
+    for (size_t i = 0; i < at->count; i++)
+        if (kda_fit_ring(fit, entry + at->place[i].offset) == FIT_YES)
+            return true;
+    return false;
+}
+
+/* Entries that registrations behind handles name, for a table that cannot be read. Their bucket is
+ * not known. */
+static void entries_of_handles(struct kda_fit *fit)
+{
+    const struct fit_votes *at = &fit->votes[F(ETW_REG_ENTRY, GuidEntry)];
+    const struct kda_map *bodies = &fit->met[FIT_KIND_REGISTRATION].bodies;
+    struct collect where = {UNKNOWN_BUCKET, 0};
+    for (size_t b = 0; b < bodies->capacity; b++)
+        for (size_t i = 0; bodies->keys[b] != 0 && i < at->count; i++) {
+            uint64_t entry;
+            size_t k = 0;
+            if (kda_fit_u64(fit, bodies->keys[b] + at->place[i].offset, &entry) != FIT_YES ||
+                !kda_fit_is_pool(fit, entry))
+                continue;
+            while (k < fit->entry_count && fit->entries[k].va != entry)
+                k++;
+            if (k == fit->entry_count && has_registrations(fit, entry))
+                on_entry(fit, &where, entry);
+        }
+}
+
+/* Registrations name their entries by where they begin. Where all that were met through entries
+ * name something else, the entries do not begin where their links are. */
+static bool entries_astray(const struct kda_fit *fit)
+{
+    const struct fit_votes *at = &fit->votes[F(ETW_REG_ENTRY, GuidEntry)];
+    for (size_t i = 0; i < at->count; i++)
+        if (!kda_fit_broken(&at->place[i]))
+            return false;
+    return at->count > 0;
+}
+
+static void walk_registrations(struct kda_fit *fit)
+{
+    uint32_t head_at = kda_fit_best(fit, F(ETW_GUID_ENTRY, RegListHead));
+    uint32_t left = FIT_MAX_REGS;
+    for (size_t i = 0; head_at != KDA_NONE && left > 0 && i < fit->entry_count; i++) {
+        struct reg_walk walk = {fit->entries[i].va, 0, false, left};
+        read_slots(fit, &fit->entries[i], &walk);
+        if (kda_fit_ring(fit, fit->entries[i].va + head_at) == FIT_YES)
+            (void)kda_fit_walk(fit, fit->entries[i].va + head_at, FIT_MAX_REGS, on_reg, &walk);
+        left = walk.left;
+    }
+}
+
 void kda_fit_providers(struct kda_fit *fit)
 {
     uint64_t table = fit->info.state + fit->form.table;
@@ -243,16 +299,12 @@ void kda_fit_providers(struct kda_fit *fit)
             if (kda_fit_ring(fit, head) == FIT_YES)
                 (void)kda_fit_walk(fit, head, FIT_MAX_ENTRIES, on_entry, &where);
         }
+    if (fit->entry_count == 0)
+        entries_of_handles(fit);
     for (size_t i = 0; i < fit->entry_count; i++)
         vote_entry(fit, &fit->entries[i]);
     vote_embedded(fit);
-    uint32_t head_at = kda_fit_best(fit, F(ETW_GUID_ENTRY, RegListHead));
-    uint32_t left = FIT_MAX_REGS;
-    for (size_t i = 0; head_at != KDA_NONE && left > 0 && i < fit->entry_count; i++) {
-        struct reg_walk walk = {fit->entries[i].va, 0, false, left};
-        read_slots(fit, &fit->entries[i], &walk);
-        if (kda_fit_ring(fit, fit->entries[i].va + head_at) == FIT_YES)
-            (void)kda_fit_walk(fit, fit->entries[i].va + head_at, FIT_MAX_REGS, on_reg, &walk);
-        left = walk.left;
-    }
+    walk_registrations(fit);
+    fit->left_out[FIT_GUID] = entries_astray(fit);
+    fit->left_out[FIT_REG] = fit->left_out[FIT_GUID] || kda_fit_astray(fit, FIT_KIND_REGISTRATION);
 }

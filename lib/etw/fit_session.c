@@ -193,6 +193,7 @@ static void on_consumer(struct kda_fit *fit, void *context, uint64_t link)
     for (size_t l = 0; l < links->count; l++) {
         uint64_t va = link - links->place[l].offset;
         enum fit_answer owner = FIT_UNKNOWN;
+        kda_fit_meet(fit, FIT_KIND_CONSUMER, va);
         for (size_t i = 0; i < process->count; i++) {
             if (kda_fit_u64(fit, va + process->place[i].offset, &value) != FIT_YES)
                 continue;
@@ -240,4 +241,5 @@ void kda_fit_sessions(struct kda_fit *fit)
         if (kda_fit_walk(fit, fit->loggers[i].va + list_at, FIT_MAX_PROCESSES, on_consumer, &walk))
             vote_count(fit, &fit->loggers[i], walk.nodes);
     }
+    fit->left_out[FIT_CONSUMER] = kda_fit_astray(fit, FIT_KIND_CONSUMER);
 }

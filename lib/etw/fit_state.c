@@ -15,6 +15,7 @@
 #define MIN_HEADS 16u
 #define MIN_WITNESSES 8u
 #define MAX_WILD_SLOTS 4u
+#define NEAR 0x1000u
 
 size_t kda_fit_forms(const struct kda_fit *fit, struct fit_form *ret, size_t max)
 {
@@ -106,6 +107,17 @@ static bool named_by_global(const struct kda_fit *fit, uint64_t state)
     return false;
 }
 
+/* Is what these globals hold a state of theirs? If not, they were overwritten. */
+static bool hold_state(const struct kda_fit *fit, uint64_t globals, uint64_t held,
+                       const struct fit_form *form)
+{
+    uint64_t back;
+    if (!kda_fit_is_pool(fit, held))
+        return false;
+    enum fit_answer answer = kda_fit_u64(fit, held + form->globals, &back);
+    return answer == FIT_UNKNOWN || (answer == FIT_YES && back == globals);
+}
+
 /* The globals of the host are in the kernel image and hold the state; a container's are not. */
 static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
                                    const struct fit_form *form)
@@ -124,6 +136,8 @@ static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
     if (!kda_fit_in_nt(fit, value))
         return FIT_NO;
     answer = kda_fit_u64(fit, value + form->silo_member, &back);
+    if (answer == FIT_YES && back != state && !hold_state(fit, value, back, form))
+        return named_by_global(fit, state) ? FIT_UNKNOWN : FIT_NO;
     return answer != FIT_YES ? answer : back == state ? FIT_YES : FIT_NO;
 }
 
@@ -145,6 +159,43 @@ static unsigned loggers_name(const struct kda_fit *fit, uint64_t array, uint64_t
         best = same > best ? same : best;
     }
     return best;
+}
+
+uint64_t kda_fit_state_of_array(const struct kda_fit *fit, uint64_t array)
+{
+    const struct fit_votes *member = &fit->votes[F(WMI_LOGGER_CONTEXT, SiloState)];
+    uint64_t best = 0;
+    unsigned best_count = 0;
+    for (size_t m = 0; m < member->count; m++) {
+        uint64_t first = 0;
+        unsigned same = 0;
+        for (uint32_t i = 0; i < 64; i++) {
+            uint64_t context, state;
+            uint32_t id;
+            if (kda_fit_u64(fit, array + i * 8u, &context) != FIT_YES ||
+                !kda_fit_is_pool(fit, context & ~(uint64_t)1) ||
+                kda_fit_u32(fit, context & ~(uint64_t)1, &id) != FIT_YES || id != i ||
+                kda_fit_u64(fit, (context & ~(uint64_t)1) + member->place[m].offset, &state) !=
+                    FIT_YES ||
+                !kda_fit_is_pool(fit, state))
+                continue;
+            first = first == 0 ? state : first;
+            same += state == first;
+        }
+        if (same > best_count) {
+            best_count = same;
+            best = first;
+        }
+    }
+    return best;
+}
+
+/* Loggers that name a state a few bytes away: `state` would pass under a row whose members all
+ * stand that much apart. */
+static bool misplaced(const struct kda_fit *fit, uint64_t array, uint64_t state)
+{
+    uint64_t named = kda_fit_state_of_array(fit, array);
+    return named != 0 && named != state && named + NEAR >= state && named <= state + NEAR;
 }
 
 static bool plausible(uint32_t slots)
@@ -173,6 +224,8 @@ static bool check_form(struct kda_fit *fit, uint64_t state, const struct fit_for
     if (owner == FIT_NO)
         return false;
     struct tally slot = {0, 0};
+    if (array != 0 && misplaced(fit, array, state))
+        return false;
     if (array != 0)
         slot = check_slots(fit, array, slots);
     /* A state that its globals name may have a few slots that lead nowhere (tampering, smear). */
@@ -220,16 +273,18 @@ static void vote_all(struct kda_fit *fit, enum kda_field_id field, uint32_t righ
     }
 }
 
-/* The member of the host's globals that holds the state. */
+/* The member of the host's globals that holds the state. Where none does, the globals are damaged:
+ * that says nothing about the place. */
 static void vote_member(struct kda_fit *fit)
 {
     struct fit_votes *member = &fit->votes[F(ESERVERSILO_GLOBALS, EtwSiloState)];
     for (size_t i = 0; fit->globals != 0 && i < member->count; i++) {
         uint64_t value;
-        if (kda_fit_u64(fit, fit->globals + member->place[i].offset, &value) == FIT_YES) {
-            member->place[i].yes += value == fit->info.state ? 4u : 0u;
-            member->place[i].no += value == fit->info.state ? 0u : 4u;
-        }
+        if (kda_fit_u64(fit, fit->globals + member->place[i].offset, &value) != FIT_YES ||
+            value != fit->info.state)
+            continue;
+        vote_all(fit, F(ESERVERSILO_GLOBALS, EtwSiloState), member->place[i].offset, 4);
+        return;
     }
 }
 

@@ -253,5 +253,11 @@ const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
         for (size_t i = 0; i < etw->silo_count; i++)
             if (etw->silos[i].job == job)
                 return &etw->silos[i];
-    return process->server_silo ? NULL : &etw->silos[0];
+    /* A job is the host's once it is known that it has no globals of its own. */
+    uint64_t globals = 0;
+    bool host = !process->server_silo &&
+                (job == 0 || (kda_read_field(etw->kernel, job, KDA_F_EJOB_ServerSiloGlobals,
+                                             &globals, NULL) == KDA_OK &&
+                              globals == 0));
+    return host ? &etw->silos[0] : NULL;
 }
