@@ -27,13 +27,14 @@ struct table_walk {
     void *context;
     struct kda_map pages; /* read so far: no page of a table comes twice */
     bool stopped, exhausted, no_memory;
+    bool single;    /* the table is one page */
     uint64_t used;  /* entries with an object */
     uint64_t blank; /* a page without any, 0 = none so far */
 };
 
-/* Free entries of a page in use are chained, so a page of one value is none of a handle table.
- * Pages of zeros stand in tables of ids all the same (seen), where the table's own count tells
- * whether they held something. */
+/* A process has handles, so the one page of its table is not blank. Of large tables pages of zeros
+ * stand in images (seen); there the table's own count tells whether they held something. A page of
+ * any other one value is none of a handle table. */
 static enum kda_status read_page(struct table_walk *walk, uint64_t page_va, uint8_t *page)
 {
     struct kda_kernel *kernel = walk->kernel;
@@ -41,7 +42,7 @@ static enum kda_status read_page(struct table_walk *walk, uint64_t page_va, uint
         kda_read_in(kernel, kernel->info.dtb, page_va, page, KDA_PAGE_SIZE, NULL);
     if (status != KDA_OK || memcmp(page, page + 1, KDA_PAGE_SIZE - 1) != 0)
         return status;
-    if (page[0] != 0 || !walk->cid)
+    if (page[0] != 0 || (walk->single && !walk->cid))
         return KDA_ABSENT;
     walk->blank = page_va;
     return KDA_OK;
@@ -202,7 +203,8 @@ enum kda_status kda_handles_walk(struct kda_kernel *kernel, uint64_t table_va, b
                            (unsigned long long)table_va, (unsigned long long)code);
     /* NextHandleNeedingPool, the first handle value without a page, is no bound here: the pointers
      * say which pages exist, and a lying value would hide handles. */
-    struct table_walk walk = {.kernel = kernel, .table = table_va, .cid = cid};
+    struct table_walk walk = {
+        .kernel = kernel, .table = table_va, .cid = cid, .single = level == 0};
     walk.fn = fn;
     walk.context = context;
     walk_level(&walk, page, level, 0);

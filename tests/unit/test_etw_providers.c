@@ -395,6 +395,13 @@ static struct filtered with_filters(void)
     return f;
 }
 
+/* A filter says of which kinds it is; which bit stands for which does not matter here. */
+static void filter_set(struct mini *m, uint64_t header, enum kda_field_id field, uint64_t value)
+{
+    mini_set(m, header, field, value);
+    mini_set(m, header, KDA_F_ETW_FILTER_HEADER_FilterFlags, 0x204);
+}
+
 static void test_no_filter_in_use(void **state)
 {
     struct filtered f = with_filters();
@@ -412,7 +419,7 @@ static void test_pid_filter(void **state)
         struct mini *m = f.m;
         uint64_t header = f.headers + 3u * m->layout.size[KDA_STRUCT_ETW_FILTER_HEADER];
         uint64_t pids = mini_alloc(m, 64);
-        mini_set(m, header, KDA_F_ETW_FILTER_HEADER_PidFilter, pids);
+        filter_set(m, header, KDA_F_ETW_FILTER_HEADER_PidFilter, pids);
         mini_put(m, pids, count, 4);
         for (unsigned i = 0; i < 9; i++)
             mini_put(m, pids + 4 + 4 * i, 100 + i, 4);
@@ -442,7 +449,7 @@ static void test_event_filter(void **state)
         struct filtered f = with_filters();
         struct mini *m = f.m;
         uint64_t ids = mini_alloc(m, 256);
-        mini_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_EventIdFilter, ids);
+        filter_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_EventIdFilter, ids);
         mini_put(m, ids, cases[i].count, 4);
         mini_put(m, ids + 4, cases[i].form, 4);
         mini_put64(m, ids + 8, cases[i].zero);
@@ -473,7 +480,7 @@ static void test_executable_filter(void **state)
     struct mini *m = f.m;
     (void)state;
     uint64_t tokens = mini_alloc(m, 8 + 16 * 65);
-    mini_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_ExeFilter, tokens);
+    filter_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_ExeFilter, tokens);
     mini_put(m, tokens, 2, 2);
     put_token(m, tokens + 8, "a.exe");
     put_token(m, tokens + 24, "b.exe");
@@ -506,7 +513,7 @@ static void test_executables_too_long(void **state)
     memset(name, 'x', 512);
     name[512] = '\0';
     uint64_t tokens = mini_alloc(m, 256);
-    mini_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_ExeFilter, tokens);
+    filter_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_ExeFilter, tokens);
     mini_put(m, tokens, 12, 2);
     for (unsigned i = 0; i < 12; i++)
         put_token(m, tokens + 8 + 16 * i, name);
@@ -541,10 +548,10 @@ static void test_other_filters_and_wild_ones(void **state)
     struct filtered f = with_filters();
     struct mini *m = f.m;
     (void)state;
-    mini_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_PayloadFilter, mini_alloc(m, 16));
-    mini_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_ContainerFilter, mini_alloc(m, 16));
-    mini_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_PidFilter, 0x4141);
-    mini_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_ExeFilter, 0xffffa00000000000u);
+    filter_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_PayloadFilter, mini_alloc(m, 16));
+    filter_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_ContainerFilter, mini_alloc(m, 16));
+    filter_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_PidFilter, 0x4141);
+    filter_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_ExeFilter, 0xffffa00000000000u);
     struct kda_etw *etw = map(m);
     const struct kda_etw_filter *filter = &provider(etw, f.entry)->filters[0];
     assert_int_equal(filter->others, KDA_FILTER_PAYLOAD | KDA_FILTER_CONTAINER);
