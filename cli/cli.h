@@ -78,6 +78,7 @@ enum {
     CLI_GROUP_LIVE = 16384,  /* commands that may take a dump first */
     CLI_GROUP_DUMP = 32768,  /* commands that take one */
     CLI_GROUP_CARVE = 65536, /* commands that may scan memory for objects on no list */
+    CLI_GROUP_TABLES = 131072, /* commands that always print rows of several kinds */
 };
 
 enum cli_option_kind { CLI_FLAG, CLI_TEXT, CLI_NUMBER };
@@ -123,6 +124,8 @@ struct cli_output {
     int error; /* errno of the first failure, 0 = none */
 };
 
+struct cli_tables; /* files of a folder: tables.c */
+
 struct cli_progress {
     bool on, shown;
     double start, last;
@@ -144,9 +147,11 @@ struct cli {
     struct kda_etw *etw;
     struct kda_fit *fit; /* NULL where symbols were found */
     bool events_only;    /* the output is a log: gaps are told beside it */
+    bool several;        /* rows of several kinds follow: csv needs a folder */
     bool no_fit;         /* the command is about symbols: a fitted layout is no answer */
     struct kda_report *report;
     struct cli_output output;
+    struct cli_tables *tables; /* NULL: all goes to `output` */
     struct cli_progress progress;
     double start, phase_start;
     struct {
@@ -206,6 +211,18 @@ bool cli_output_close(struct cli_output *output, bool keep);
  */
 int cli_end_printing(void);
 
+/* ---- tables.c: csv and tsv as a folder with a file for each kind of row ---- */
+bool cli_is_table(const struct cli_options *options);
+bool cli_ends_in_slash(const char *path);
+/* For commands that print several kinds: is there a folder for their tables? CLI_DONE, also for
+ * other formats, or CLI_USAGE after saying how to name one. */
+int cli_want_folder(const struct cli_options *options, const char *command);
+int cli_tables_open(struct cli *cli);
+bool cli_tables_kind(void *tables, const char *kind); /* as kda_report_options.table */
+bool cli_tables_write(void *tables, const char *bytes, size_t size);
+/* Ends the files; false after what failed was printed. */
+bool cli_tables_close(struct cli *cli, bool keep);
+
 /* ---- progress.c ---- */
 void cli_progress_begin(struct cli *cli, const char *phase);
 bool cli_progress(void *progress, uint64_t done, uint64_t total); /* kda_progress_fn */
@@ -220,6 +237,8 @@ int cli_load_symbols(struct cli *cli, struct kda_error *err); /* prints nothing 
 int cli_open_all(struct cli *cli);                            /* up to symbols */
 int cli_open_etw(struct cli *cli);                            /* up to the model */
 int cli_open_report(struct cli *cli);
+/* Which input of the run writing to `path` would destroy; NULL: none. */
+const char *cli_overwrites(const struct cli *cli, const char *path);
 /* The same output for bytes that are no report: opened, then ended by cli_finish_bytes. */
 int cli_open_bytes(struct cli *cli);
 int cli_finish_bytes(struct cli *cli, int code);

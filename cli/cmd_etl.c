@@ -137,6 +137,9 @@ int cli_run_etl(struct cli *cli)
         cli_error("kda etl wants 'info' or 'stats', not '%s'", verb);
         return CLI_USAGE;
     }
-    int code = cli_open_report(cli);
+    cli->several = !stats;
+    int code = stats ? CLI_DONE : cli_want_folder(&cli->options, "etl info");
+    if (code == CLI_DONE)
+        code = cli_open_report(cli);
     return code != CLI_DONE ? code : run_files(cli, stats);
 }

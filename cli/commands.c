@@ -33,19 +33,20 @@ const struct cli_command cli_commands[] = {
      NULL,
      IMAGE | CLI_GROUP_SILO | CLI_GROUP_CARVE, 1, 1, cli_run_processes, NULL},
     {"map", "IMAGE|--live", "all of it joined: session by session, who listens and who speaks",
-     "The text format is the view for people. csv, json and jsonl carry the rows of every kind:\n"
-     "info, sessions, consumers, providers, processes, callbacks and gaps.\n"
+     "The text format is the view for people. json and jsonl carry the rows of every kind: info,\n"
+     "sessions, consumers, providers, processes, callbacks and gaps; csv and tsv with -o FOLDER,\n"
+     "a file for each kind.\n"
      "kda map --live --dump FILE takes a live dump of this machine first (kda live-dump, on\n"
      "Windows) and keeps it.",
-     ETW | CLI_GROUP_ALL | CLI_GROUP_CARVE | CLI_GROUP_LIVE | CLI_GROUP_DUMP, 0, 1, cli_run_map,
-     NULL},
+     ETW | CLI_GROUP_ALL | CLI_GROUP_CARVE | CLI_GROUP_LIVE | CLI_GROUP_DUMP | CLI_GROUP_TABLES, 0, 1,
+     cli_run_map, NULL},
     {"callbacks", "IMAGE", "what drivers asked the kernel to call: notify routines and others",
      NULL,
      IMAGE, 1, 1, cli_run_callbacks, NULL},
     {"audit", "IMAGE", "is somebody blinding the sensors? Findings with their evidence",
      "Every check ends as findings, as passed, or as not checked with the reason; docs/checks.md\n"
      "describes each. text lists what was not checked with -v, the other formats always.",
-     IMAGE | CLI_GROUP_AUDIT | CLI_GROUP_CARVE, 1, 1, cli_run_audit, NULL},
+     IMAGE | CLI_GROUP_AUDIT | CLI_GROUP_CARVE | CLI_GROUP_TABLES, 1, 1, cli_run_audit, NULL},
     {"symbols", "[VERB] [IMAGE]", "which symbols the kernel needs, and profiles of one's own",
      "kda symbols IMAGE              what the kernel needs and where it was found\n"
      "kda symbols get IMAGE          fetch the PDB into the cache (--cache DIR), from servers of\n"
@@ -72,13 +73,13 @@ const struct cli_command cli_commands[] = {
     {"verify", "FILE...", "whether a log of the sensor is complete: its account, ids and times",
      "Name all files of the log. Exit code 1: something is missing or wrong, and is listed; 4:\n"
      "the log has no end or no beginning, and what is there holds. -v lists totals of each kind.",
-     CLI_GROUP_OUTPUT, 1, CLI_MANY, cli_run_verify, NULL},
+     CLI_GROUP_OUTPUT | CLI_GROUP_TABLES, 1, CLI_MANY, cli_run_verify, NULL},
     {"compare", "A B", "two witnesses of one machine and time: what did only one of them see?",
      "A and B are logs of the sensor, trace files (.etl) or memory images. Events are matched by\n"
      "process, object and time; what a witness could not have seen (its start and end, kinds it\n"
      "does not record, losses and filters it declares) is left out and counted. -v and the other\n"
      "formats list each event.",
-     CLI_GROUP_OUTPUT | CLI_GROUP_COMPARE, 2, 2, cli_run_compare, NULL},
+     CLI_GROUP_OUTPUT | CLI_GROUP_COMPARE | CLI_GROUP_TABLES, 2, 2, cli_run_compare, NULL},
     {"etl", "info|stats FILE...", "what a trace file (.etl) is, and how many records of which kind",
      "info    header, clock, sessions, losses, buffers of each CPU, damage\n"
      "stats   records by header type, group or provider, type or id, and version\n"

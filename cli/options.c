@@ -12,7 +12,8 @@ const struct cli_option cli_option_table[] = {
     {"format", 'f', 'r', CLI_TEXT, CLI_GROUP_OUTPUT | CLI_GROUP_FORMAT, AT(format), "FORMAT",
      "text (default), csv, tsv, json or jsonl"},
     {"output", 'o', 0, CLI_TEXT, CLI_GROUP_OUTPUT | CLI_GROUP_FORMAT, AT(output), "FILE",
-     "write to FILE; it is replaced only when all went well"},
+     "write to FILE; it is replaced only when all went well. csv and tsv: a folder gets a file for "
+     "each kind of row"},
     {"grep", 0, 0, CLI_TEXT, CLI_GROUP_OUTPUT, AT(grep), "TEXT",
      "only rows that contain TEXT in any value, case ignored"},
     {"limit", 0, 0, CLI_NUMBER, CLI_GROUP_OUTPUT, AT(limit), "N",
@@ -225,11 +226,13 @@ static int parse_word(struct parser *parser, const char *word)
     return CLI_DONE;
 }
 
-static int check_format(const struct cli_command *command, const char *format)
+static int check_format(const struct cli_command *command, const struct cli_options *options)
 {
-    if (cli_writes_format(command, format))
-        return CLI_DONE;
-    cli_error("kda %s does not write %s; it has: %s", command->name, format, command->formats);
+    if (cli_writes_format(command, options->format))
+        return command->groups & CLI_GROUP_TABLES ? cli_want_folder(options, command->name)
+                                                  : CLI_DONE;
+    cli_error("kda %s does not write %s; it has: %s", command->name, options->format,
+              command->formats);
     return CLI_USAGE;
 }
 
@@ -263,7 +266,7 @@ static int check(const struct parser *parser)
     const struct kda_report_format *format;
     for (size_t i = 0; options->format && (format = kda_report_format_at(i)) != NULL; i++) {
         if (strcmp(format->name, options->format) == 0)
-            return check_format(command, options->format);
+            return check_format(command, options);
         cli_suggest(&suggestion, options->format, format->name);
     }
     if (!options->format)

@@ -85,7 +85,7 @@ bool cli_output_close(struct cli_output *output, bool keep)
             output->error = term_last_error();
         if (!renamed)
             term_remove(output->temporary);
-        term_remove_on_signal(NULL);
+        term_keep_on_signal(output->temporary);
         free(output->temporary);
         free(output->target);
         output->temporary = output->target = NULL;

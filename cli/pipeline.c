@@ -221,32 +221,30 @@ int cli_open_etw(struct cli *cli)
     return code_of(status);
 }
 
-/* What goes in is evidence: no slip of the hand may replace it. NULL: it does not. */
-static const char *overwritten_input(const struct cli *cli)
+/* What goes in is evidence: no slip of the hand may replace it. */
+const char *cli_overwrites(const struct cli *cli, const char *path)
 {
     const struct cli_options *o = &cli->options;
-    if (!o->output)
-        return NULL;
     if (o->baseline &&
-        (term_same_file(o->output, o->baseline) || term_same_file(o->output, o->positional[0])))
+        (term_same_file(path, o->baseline) || term_same_file(path, o->positional[0])))
         return "one of the two that are compared";
-    if (o->expect && term_same_file(o->output, o->expect))
+    if (o->expect && term_same_file(path, o->expect))
         return "the list of expected sessions";
     /* With an image the other words are names; without one (files, two witnesses) all are read. */
     bool files = cli->command->max_positionals == CLI_MANY || !cli->image;
     for (size_t i = 0; files && i < o->positional_count; i++)
-        if (term_same_file(o->output, o->words[i]))
+        if (term_same_file(path, o->words[i]))
             return "a file that is read";
-    if (o->manifest && term_same_file(o->output, o->manifest))
+    if (o->manifest && term_same_file(path, o->manifest))
         return "the manifest";
     if (!cli->image)
         return NULL;
     const char *companion = kda_image_info(cli->image)->companion;
-    if (term_same_file(o->output, o->positional[0]))
+    if (term_same_file(path, o->positional[0]))
         return "the image itself";
-    if (companion && term_same_file(o->output, companion))
+    if (companion && term_same_file(path, companion))
         return "a part of the image: the file beside it";
-    if (o->symbols && term_same_file(o->output, o->symbols))
+    if (o->symbols && term_same_file(path, o->symbols))
         return "the symbol file";
     return NULL;
 }
@@ -254,7 +252,7 @@ static const char *overwritten_input(const struct cli *cli)
 int cli_open_bytes(struct cli *cli)
 {
     const struct cli_options *o = &cli->options;
-    const char *input = overwritten_input(cli);
+    const char *input = o->output ? cli_overwrites(cli, o->output) : NULL;
     if (input) {
         cli_error("the output '%s' is %s", o->output, input);
         return CLI_USAGE;
@@ -265,11 +263,26 @@ int cli_open_bytes(struct cli *cli)
     return CLI_INTERNAL;
 }
 
+/* A folder, where the rows are tables and go into one. */
+static int open_output(struct cli *cli)
+{
+    const char *output = cli->options.output;
+    if (!cli_is_table(&cli->options) || !output ||
+        (!cli->several && !term_is_folder(output) && !cli_ends_in_slash(output)))
+        return cli_open_bytes(cli);
+    return cli_tables_open(cli);
+}
+
+static bool close_output(struct cli *cli, bool keep)
+{
+    return cli->tables ? cli_tables_close(cli, keep) : cli_output_close(&cli->output, keep);
+}
+
 int cli_open_report(struct cli *cli)
 {
     struct kda_error err;
     const struct cli_options *o = &cli->options;
-    int code = cli_open_bytes(cli);
+    int code = open_output(cli);
     if (code != CLI_DONE)
         return code;
     bool terminal = cli->output.file == stdout && term_is_terminal(stdout);
@@ -283,11 +296,15 @@ int cli_open_report(struct cli *cli)
         .color = terminal && !o->no_color && !(no_color && *no_color),
         .verbose = o->verbose,
         .fitted = cli->fit != NULL,
+        .table = cli->tables ? cli_tables_kind : NULL,
     };
-    if (kda_report_open(&options, cli_output_write, &cli->output, &cli->report, &err) == KDA_OK)
+    enum kda_status status =
+        cli->tables ? kda_report_open(&options, cli_tables_write, cli->tables, &cli->report, &err)
+                    : kda_report_open(&options, cli_output_write, &cli->output, &cli->report, &err);
+    if (status == KDA_OK)
         return CLI_DONE;
     cli_error_of(&err);
-    (void)cli_output_close(&cli->output, false);
+    (void)close_output(cli, false);
     return err.status == KDA_USAGE ? CLI_USAGE : CLI_INTERNAL;
 }
 
@@ -325,14 +342,15 @@ static int end_output(struct cli *cli)
     struct kda_error err = {0};
     enum kda_status status = kda_report_close(cli->report, &err);
     cli->report = NULL;
-    bool written = cli_output_close(&cli->output, status == KDA_OK);
+    bool told = cli->tables && status == KDA_IO; /* by the file that failed */
+    bool written = close_output(cli, status == KDA_OK) || told;
     if (status == KDA_OK && written)
         return CLI_DONE;
-    if (cli->output.error == 0)
-        cli_error_of(&err);
-    else
+    if (cli->output.error)
         output_failed(cli);
-    return CLI_INTERNAL;
+    else if (status != KDA_OK && !told)
+        cli_error_of(&err);
+    return status == KDA_USAGE ? CLI_USAGE : CLI_INTERNAL;
 }
 
 static void note_gaps(const struct cli *cli, const struct kda_gaps *gaps, bool listed)
@@ -344,6 +362,13 @@ static void note_gaps(const struct cli *cli, const struct kda_gaps *gaps, bool l
              listed ? "" : " (-v lists them)");
 }
 
+static void list_gaps(const struct cli *cli, const struct kda_gaps *gaps)
+{
+    for (size_t i = 0; i < gaps->count; i++)
+        cli_note(cli, "gap: %s at 0x%llx: %s", gaps->items[i].what,
+                 (unsigned long long)gaps->items[i].va, gaps->items[i].text);
+}
+
 int cli_finish_bytes(struct cli *cli, int code)
 {
     const struct kda_gaps *gaps = cli->kernel ? kda_kernel_gaps(cli->kernel) : NULL;
@@ -352,9 +377,8 @@ int cli_finish_bytes(struct cli *cli, int code)
     cli_phase(cli, "write_us");
     if (cli->output.error)
         output_failed(cli);
-    for (size_t i = 0; gaps && cli->options.verbose && i < gaps->count; i++)
-        cli_note(cli, "gap: %s at 0x%llx: %s", gaps->items[i].what,
-                 (unsigned long long)gaps->items[i].va, gaps->items[i].text);
+    if (gaps && cli->options.verbose)
+        list_gaps(cli, gaps);
     if (gaps && code == CLI_DONE && kda_gaps_any(gaps)) {
         note_gaps(cli, gaps, cli->options.verbose);
         code = CLI_INCOMPLETE;
@@ -369,8 +393,11 @@ int cli_finish(struct cli *cli, int code)
     const struct kda_gaps *gaps = cli->kernel ? kda_kernel_gaps(cli->kernel) : NULL;
     bool incomplete = gaps && kda_gaps_any(gaps);
     /* A table of text or csv holds one kind; -v asks for the gaps as well. */
-    bool listed = cli->options.verbose || (is_json(cli) && !cli->events_only);
-    if (incomplete && listed)
+    bool listed = cli->options.verbose || (is_json(cli) && !cli->events_only) || cli->tables;
+    bool apart = cli_is_table(&cli->options) && !cli->tables;
+    if (incomplete && listed && apart)
+        list_gaps(cli, gaps);
+    else if (incomplete && listed)
         kda_report_gaps(cli->report, gaps);
     uint64_t skipped = kda_report_skipped(cli->report);
     int output = end_output(cli);
@@ -390,7 +417,7 @@ void cli_close(struct cli *cli)
 {
     if (cli->report) {
         (void)!kda_report_close(cli->report, NULL);
-        (void)cli_output_close(&cli->output, false);
+        (void)close_output(cli, false);
     }
     kda_etw_free(cli->etw);
     kda_fit_free(cli->fit);

@@ -28,6 +28,7 @@ int cli_main_on(const struct host_ops *host, int argc, char **argv)
         return CLI_USAGE;
     }
     cli.host = host;
+    cli.several = (cli.command->groups & CLI_GROUP_TABLES) != 0;
     code = cli.command->run(&cli);
     cli_close(&cli);
     return code;

@@ -53,7 +53,13 @@ FILE *term_create(const char *path);
 FILE *term_open_to_write(const char *path);
 void term_remove(const char *path);
 bool term_rename(const char *from, const char *to);
-/* An interrupted run removes this file; NULL = nothing to remove. Borrowed until the next call. */
+/* An interrupted run removes this file, until it is kept; so many at a time. */
+#define TERM_TEMPORARIES 32u
 void term_remove_on_signal(const char *path);
+void term_keep_on_signal(const char *path);
+bool term_is_folder(const char *path);
+/* A new folder; true also where there is one. */
+bool term_make_folder(const char *path);
+bool term_exists(const char *path);
 
 #endif

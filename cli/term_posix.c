@@ -158,27 +158,62 @@ bool term_rename(const char *from, const char *to)
     return rename(from, to) == 0;
 }
 
+bool term_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool term_make_folder(const char *path)
+{
+    return mkdir(path, 0777) == 0 || term_is_folder(path);
+}
+
+bool term_exists(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
 /* A signal handler can only reach a global: the one of the tool. */
-static volatile sig_atomic_t remove_armed;
-static char remove_path[PATH_MAX];
+static volatile sig_atomic_t remove_armed[TERM_TEMPORARIES];
+static char remove_path[TERM_TEMPORARIES][PATH_MAX];
 
 static void on_signal(int number)
 {
-    if (remove_armed)
-        (void)unlink(remove_path);
+    for (size_t i = 0; i < TERM_TEMPORARIES; i++)
+        if (remove_armed[i])
+            (void)unlink(remove_path[i]);
     (void)signal(number, SIG_DFL);
     (void)raise(number);
 }
 
-void term_remove_on_signal(const char *path)
+static void handle_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    remove_armed = 0;
-    size_t size = path ? strlen(path) + 1 : 0;
-    bool arm = size > 0 && size <= sizeof(remove_path);
-    if (arm)
-        memcpy(remove_path, path, size);
+    bool any = false;
+    for (size_t i = 0; i < TERM_TEMPORARIES; i++)
+        any |= remove_armed[i] != 0;
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        (void)signal(signals[i], arm ? on_signal : SIG_DFL);
-    remove_armed = arm;
+        (void)signal(signals[i], any ? on_signal : SIG_DFL);
+}
+
+void term_remove_on_signal(const char *path)
+{
+    size_t size = strlen(path) + 1, i = 0;
+    while (i < TERM_TEMPORARIES && remove_armed[i])
+        i++;
+    if (i == TERM_TEMPORARIES || size > sizeof(remove_path[i]))
+        return;
+    memcpy(remove_path[i], path, size);
+    remove_armed[i] = 1;
+    handle_signals();
+}
+
+void term_keep_on_signal(const char *path)
+{
+    for (size_t i = 0; i < TERM_TEMPORARIES; i++)
+        if (remove_armed[i] && strcmp(remove_path[i], path) == 0)
+            remove_armed[i] = 0;
+    handle_signals();
 }

@@ -383,24 +383,71 @@ bool term_rename(const char *from, const char *to)
     return good;
 }
 
+bool term_is_folder(const char *path)
+{
+    DWORD attributes = attributes_of(path);
+    return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY);
+}
+
+bool term_make_folder(const char *path)
+{
+    wchar_t *wide = kda_win_path(path);
+    bool made = wide && CreateDirectoryW(wide, NULL);
+    DWORD error = GetLastError();
+    free(wide);
+    if (!made && !term_is_folder(path)) {
+        errno = errno_of(error);
+        return false;
+    }
+    return true;
+}
+
+bool term_exists(const char *path)
+{
+    return attributes_of(path) != INVALID_FILE_ATTRIBUTES;
+}
+
 /* ---- interruption ---- */
 
 /* The handler runs in a thread of its own and can only reach a global: the one of the tool. */
-static wchar_t *volatile remove_path;
+static wchar_t *volatile remove_path[TERM_TEMPORARIES];
 
 static BOOL WINAPI on_control(DWORD what)
 {
     (void)what;
-    const wchar_t *path = remove_path;
-    if (path)
-        (void)DeleteFileW(path);
+    for (size_t i = 0; i < TERM_TEMPORARIES; i++) {
+        const wchar_t *path = remove_path[i];
+        if (path)
+            (void)DeleteFileW(path);
+    }
     return FALSE; /* the next handler ends the process */
+}
+
+static void handle_interruption(void)
+{
+    bool any = false;
+    for (size_t i = 0; i < TERM_TEMPORARIES; i++)
+        any |= remove_path[i] != NULL;
+    (void)SetConsoleCtrlHandler(on_control, any);
 }
 
 void term_remove_on_signal(const char *path)
 {
-    /* The one before is not freed: the handler may be looking at it. A run has one. */
-    wchar_t *wide = path ? kda_win_path(path) : NULL;
-    remove_path = wide;
-    (void)SetConsoleCtrlHandler(on_control, wide != NULL);
+    for (size_t i = 0; i < TERM_TEMPORARIES; i++) {
+        if (remove_path[i])
+            continue;
+        remove_path[i] = kda_win_path(path);
+        break;
+    }
+    handle_interruption();
+}
+
+void term_keep_on_signal(const char *path)
+{
+    wchar_t *wide = kda_win_path(path);
+    for (size_t i = 0; wide && i < TERM_TEMPORARIES; i++)
+        if (remove_path[i] && wcscmp(remove_path[i], wide) == 0)
+            remove_path[i] = NULL; /* not freed: the handler may be looking at it */
+    free(wide);
+    handle_interruption();
 }

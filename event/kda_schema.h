@@ -211,6 +211,28 @@ enum kda_loss_reason {
     KDA_LOSS_REASONS = 7 /* one more than the last: the size of a table indexed by reason */
 };
 
+/* --- fields of every line --------------------------------------------------------------------- */
+
+/* F(name, form, doc), in the order in which a line begins; what the encoder adds behind them only
+ * where it has to be said. */
+#define KDA_HEAD_FIELDS(F)                                                                         \
+    F(v, "number", "schema version")                                                               \
+    F(id, "number",                                                                                \
+      "dense, in the order of the lines; `sensor.start` is 0, further files of a log go on. Left " \
+      "out in a reader's own `sensor.loss`")                                                       \
+    F(time, "time",                                                                                \
+      "one reading of the performance counter at the event, as UTC. Never runs backwards in one "  \
+      "log")                                                                                       \
+    F(kind, "text", "see below")                                                                   \
+    F(source, "text", "who saw it")                                                                \
+    F(cpu, "number", "processor")                                                                  \
+    F(pid, "number", "in `process.*` the subject; everywhere else who acted")                      \
+    F(tid, "number", "in `process.*` of the subject; everywhere else of who acted")
+#define KDA_MARK_FIELDS(F)                                                                         \
+    F(truncated, "array of texts", "fields that were cut")                                         \
+    F(omitted, "object", "fields that could not be read here, and why: see below")                 \
+    F(relaxed, "true", "order across processors could not be guaranteed")
+
 /* --- fields of each shape -------------------------------------------------------------------- */
 
 /* F(SHAPE, NAME, name, TYPE, doc), in the order in which a line has them. The first two fields of

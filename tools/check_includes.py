@@ -19,7 +19,7 @@ PUBLIC = {"base": ["kda/error.h", "kda/gap.h"],
           "log": ["kda/error.h", "kda/compare.h", "kda/log.h", "kda_event.h"],
           "etl": ["kda/error.h", "kda/etl.h", "kda/etl_write.h", "kda/decode.h", "kda_event.h",
                   "kda_jsonl.h"],
-          "report": ["kda/"]}
+          "report": ["kda/", "kda_event.h"]}
 MAY_SEE_OPS = {"image", "symbols", "report"}
 
 # Third-party headers and operating-system headers: each in exactly one file.

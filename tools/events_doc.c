@@ -26,23 +26,11 @@ static const char *const intro =
     "In this order:\n"
     "\n"
     "| field | form | meaning |\n"
-    "|---|---|---|\n"
-    "| `v` | number | schema version |\n"
-    "| `id` | number | dense, in the order of the lines; `sensor.start` is 0, further files of a "
-    "log go on. Left out in a reader's own `sensor.loss` |\n"
-    "| `time` | time | one reading of the performance counter at the event, as UTC. Never runs "
-    "backwards in one log |\n"
-    "| `kind` | text | see below |\n"
-    "| `source` | text | who saw it: %s |\n"
-    "| `cpu` | number | processor |\n"
-    "| `pid`, `tid` | number | in `process.*` the subject; everywhere else who acted |\n";
+    "|---|---|---|\n";
 
-static const char *const marks =
-    "| `truncated` | array of texts | fields that were cut |\n"
-    "| `omitted` | object | fields that could not be read here, and why: see below |\n"
-    "| `relaxed` | true | order across processors could not be guaranteed |\n"
+static const char *const after =
     "\n"
-    "Then the fields of the kind, in the order of its table.\n";
+    "`source` is %s. Then come the fields of the kind, in the order of its table.\n";
 
 static const char *const account =
     "\n"
@@ -116,11 +104,22 @@ static void print_fields(enum kda_shape shape)
     }
 }
 
+/* Rows of a table whose heading is there. */
+static void print_more(const struct row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        printf("| `%s` | %s | %s |\n", rows[i].name, rows[i].type, rows[i].doc);
+}
+
 static void print_common(void)
 {
-    const struct row rows[] = {KDA_COMMON_FIELDS(F, PROCESS)};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        printf("| `%s` | %s | %s |\n", rows[i].name, rows[i].type, rows[i].doc);
+#define L(name, form, doc) {#name, form, doc},
+    const struct row head[] = {KDA_HEAD_FIELDS(L)}, marks[] = {KDA_MARK_FIELDS(L)};
+#undef L
+    const struct row common[] = {KDA_COMMON_FIELDS(F, PROCESS)};
+    print_more(head, sizeof head / sizeof head[0]);
+    print_more(common, sizeof common / sizeof common[0]);
+    print_more(marks, sizeof marks / sizeof marks[0]);
 }
 
 static void print_kinds(void)
@@ -161,13 +160,13 @@ static void print_names(const char *title, enum kda_type type, uint64_t most)
 int main(void)
 {
     static const char sources[] = ""
-#define S(name, number, text) " `" text "`"
+#define S(name, number, text) ", `" text "`"
         KDA_SOURCES(S)
 #undef S
         ;
-    printf(intro, KDA_SCHEMA_VERSION, sources + 1);
+    printf(intro, KDA_SCHEMA_VERSION);
     print_common();
-    printf("%s", marks);
+    printf(after, sources + 2);
     printf("\n## Kinds\n");
     print_kinds();
     printf("\n## Named values\n\nA value without a name is written as its number.\n\n");

@@ -36,36 +36,43 @@ extern "C" {
 
 struct kda_report;
 
+/* K(ID, name): kinds of rows; `name` is the value of the key "row". lib/report/keys_*.h has the
+ * keys of each. */
+#define KDA_ROW_KIND_LIST(K)                                                                       \
+    K(INFO, info)                                                                                  \
+    K(SESSION, session)                                                                            \
+    K(CONSUMER, consumer)                                                                          \
+    K(PROVIDER, provider)                                                                          \
+    K(PROCESS, process)                                                                            \
+    K(SYMBOLS, symbols)                                                                            \
+    K(FORMAT, format)                                                                              \
+    K(PROFILE, profile)                                                                            \
+    K(EVENT, event)                                                                                \
+    K(LOG, log)                                                                                    \
+    K(ACCOUNT, account)                                                                            \
+    K(FINDING, finding)                                                                            \
+    K(COUNT, count)                                                                                \
+    K(WITNESS, witness)                                                                            \
+    K(DIFFERENCE, difference)                                                                      \
+    K(UNMATCHED, unmatched)                                                                        \
+    K(TRACE, trace)                                                                                \
+    K(TRACE_SESSION, trace_session)                                                                \
+    K(TRACE_CPU, trace_cpu)                                                                        \
+    K(TRACE_DAMAGE, trace_damage)                                                                  \
+    K(TRACE_COUNT, trace_count)                                                                    \
+    K(BUFFER, buffer)                                                                              \
+    K(CALLBACK, callback)                                                                          \
+    K(AUDIT, audit)                                                                                \
+    K(UNCHECKED, unchecked)                                                                        \
+    K(CHECK, check)                                                                                \
+    K(CHANGE, change)                                                                              \
+    K(GAP, gap)
+
 enum kda_row_kind {
-    KDA_ROW_INFO,
-    KDA_ROW_SESSION,
-    KDA_ROW_CONSUMER,
-    KDA_ROW_PROVIDER,
-    KDA_ROW_PROCESS,
-    KDA_ROW_SYMBOLS,
-    KDA_ROW_FORMAT,
-    KDA_ROW_PROFILE,
-    KDA_ROW_EVENT,
-    KDA_ROW_LOG,
-    KDA_ROW_ACCOUNT,
-    KDA_ROW_FINDING,
-    KDA_ROW_COUNT,
-    KDA_ROW_WITNESS,
-    KDA_ROW_DIFFERENCE,
-    KDA_ROW_UNMATCHED,
-    KDA_ROW_TRACE,
-    KDA_ROW_TRACE_SESSION,
-    KDA_ROW_TRACE_CPU,
-    KDA_ROW_TRACE_DAMAGE,
-    KDA_ROW_TRACE_COUNT,
-    KDA_ROW_BUFFER,
-    KDA_ROW_CALLBACK,
-    KDA_ROW_AUDIT,
-    KDA_ROW_UNCHECKED,
-    KDA_ROW_CHECK,
-    KDA_ROW_CHANGE,
-    KDA_ROW_GAP,
-    KDA_ROW_KINDS
+#define K(ID, name) KDA_ROW_##ID,
+    KDA_ROW_KIND_LIST(K)
+#undef K
+        KDA_ROW_KINDS
 };
 
 /* Stable word of a kind, the value of the key "row" ("session"). */
@@ -83,6 +90,9 @@ struct kda_report_options {
     bool color;         /* text only */
     bool verbose;       /* text only: drivers in info, every registration in map */
     bool fitted;        /* the layout was fitted: rows of the model say so */
+    /* csv and tsv: rows of kind `kind` follow, and the sink may put them elsewhere. False: it could
+     * not. NULL: there is one table, and rows of a second kind are refused. */
+    bool (*table)(void *context, const char *kind);
 };
 
 struct kda_report_format {
@@ -100,7 +110,8 @@ KDA_MUST_CHECK enum kda_status kda_report_open(const struct kda_report_options *
                                                struct kda_report **ret, struct kda_error *err);
 
 /* Writes what is left and frees the report, also after a failure. Errors: KDA_IO (the sink
- * refused), KDA_NO_MEMORY, KDA_LIMIT (a row larger than the row limit). NULL is allowed. */
+ * refused), KDA_USAGE (csv of several kinds without options.table), KDA_NO_MEMORY (also a row
+ * larger than the row limit). NULL is allowed. */
 KDA_MUST_CHECK enum kda_status kda_report_close(struct kda_report *report, struct kda_error *err);
 
 /* True once the sink or memory has failed: a caller with much left to emit may stop. */

@@ -1,9 +1,9 @@
 /*
- * csv.c - csv and tsv. csv is RFC 4180 with a heading line. Text cells that a spreadsheet would run
- * as a formula get a leading apostrophe; control characters are shown as \x1b, so a record is
- * always one line. Where one report holds several kinds (map), each kind starts with its own
- * heading line after an empty line. tsv is the same without quotes: no cell holds a tab or a line
- * end, because control characters are shown as \x1b.
+ * csv.c - csv and tsv: one table, of one kind of row. csv is RFC 4180 with a heading line. Text
+ * cells that a spreadsheet would run as a formula get a leading apostrophe; control characters are
+ * shown as \x1b, so a record is always one line. tsv is the same without quotes: no cell holds a
+ * tab or a line end. A report of several kinds is a table each: options.table is told when the rows
+ * of another kind follow.
  */
 #include "writer.h"
 
@@ -51,28 +51,40 @@ static void put_heading(struct kda_report *report, const struct kda_columns *col
 {
     bool first = true;
     for (size_t i = 0; i < columns->count; i++) {
-        if (columns->items[i].flags & KDA_COLUMN_TEXT_ONLY)
+        if (columns->items[i]->flags & KDA_COLUMN_TEXT_ONLY)
             continue;
         if (!first)
             put_separator(report);
         first = false;
-        kda_out_text(report, columns->items[i].path);
+        kda_out_text(report, columns->items[i]->path);
     }
     end_line(report);
 }
 
+/* Rows of another kind than before: they stand in a table of their own. */
+static bool begin_kind(struct kda_report *report, enum kda_row_kind kind)
+{
+    if (report->options.table) {
+        kda_report_flush(report);
+        if (!report->options.table(report->context, kda_row_kind_name(kind)))
+            kda_report_fail(report, KDA_IO);
+    } else if (report->started) {
+        kda_report_fail(report, KDA_USAGE);
+    }
+    return !kda_report_failed(report);
+}
+
 static void row_csv(struct kda_report *report, const struct kda_row *row)
 {
-    const struct kda_columns *columns = kda_columns_of(row->kind);
-    if (!report->started || report->last != row->kind) {
-        if (report->started)
-            end_line(report);
-        put_heading(report, columns);
-    }
+    const struct kda_columns *columns = kda_report_columns(report, row->kind);
     struct kda_text cell = {0};
     bool first = true;
+    if ((!report->started || report->last != row->kind) && !begin_kind(report, row->kind))
+        return;
+    if (report->counts[row->kind] == 1)
+        put_heading(report, columns);
     for (size_t i = 0; i < columns->count; i++) {
-        const struct kda_column *column = &columns->items[i];
+        const struct kda_key *column = columns->items[i];
         if (column->flags & KDA_COLUMN_TEXT_ONLY)
             continue;
         if (!first)
@@ -83,7 +95,7 @@ static void row_csv(struct kda_report *report, const struct kda_row *row)
         if (!token)
             continue;
         kda_cell(row, column, false, &cell);
-        bool is_number = token && (token->type == KDA_TOKEN_INT || token->type == KDA_TOKEN_UINT);
+        bool is_number = token->type == KDA_TOKEN_INT || token->type == KDA_TOKEN_UINT;
         put_field(report, cell.bytes, cell.size, !is_number);
     }
     end_line(report);

@@ -13,40 +13,9 @@ static const struct kda_report_ops *const formats[] = {
 };
 #define FORMAT_COUNT (sizeof(formats) / sizeof(formats[0]))
 
-static const char *const kind_names[KDA_ROW_KINDS] = {
-    [KDA_ROW_INFO] = "info",
-    [KDA_ROW_SESSION] = "session",
-    [KDA_ROW_CONSUMER] = "consumer",
-    [KDA_ROW_PROVIDER] = "provider",
-    [KDA_ROW_PROCESS] = "process",
-    [KDA_ROW_SYMBOLS] = "symbols",
-    [KDA_ROW_FORMAT] = "format",
-    [KDA_ROW_PROFILE] = "profile",
-    [KDA_ROW_EVENT] = "event",
-    [KDA_ROW_LOG] = "log",
-    [KDA_ROW_ACCOUNT] = "account",
-    [KDA_ROW_FINDING] = "finding",
-    [KDA_ROW_COUNT] = "count",
-    [KDA_ROW_GAP] = "gap",
-    [KDA_ROW_TRACE] = "trace",
-    [KDA_ROW_TRACE_SESSION] = "trace_session",
-    [KDA_ROW_TRACE_CPU] = "trace_cpu",
-    [KDA_ROW_TRACE_DAMAGE] = "trace_damage",
-    [KDA_ROW_TRACE_COUNT] = "trace_count",
-    [KDA_ROW_BUFFER] = "buffer",
-    [KDA_ROW_WITNESS] = "witness",
-    [KDA_ROW_DIFFERENCE] = "difference",
-    [KDA_ROW_UNMATCHED] = "unmatched",
-    [KDA_ROW_CALLBACK] = "callback",
-    [KDA_ROW_AUDIT] = "audit",
-    [KDA_ROW_UNCHECKED] = "unchecked",
-    [KDA_ROW_CHECK] = "check",
-    [KDA_ROW_CHANGE] = "change",
-};
-
 const char *kda_row_kind_name(enum kda_row_kind kind)
 {
-    return (unsigned)kind < KDA_ROW_KINDS ? kind_names[kind] : "unknown";
+    return (unsigned)kind < KDA_ROW_KINDS ? kda_row_table_of(kind)->name : "unknown";
 }
 
 const struct kda_report_format *kda_report_format_at(size_t index)
@@ -95,6 +64,9 @@ enum kda_status kda_report_close(struct kda_report *report, struct kda_error *er
     kda_free(report);
     if (status == KDA_IO)
         return kda_fail(err, status, "report", "the output could not be written");
+    if (status == KDA_USAGE)
+        return kda_fail(err, status, "report",
+                        "csv and tsv hold one kind of row in a table, and there are several");
     if (status != KDA_OK)
         return kda_fail(err, status, "report", "out of memory while writing the report");
     return KDA_OK;
@@ -151,7 +123,8 @@ void kda_out_repeat(struct kda_report *report, char c, size_t count)
 struct kda_row *kda_report_row(struct kda_report *report, enum kda_row_kind kind)
 {
     kda_row_begin(&report->row, kind);
-    kda_put_text(&report->row, "row", kind_names[kind]);
+    kda_put_text(&report->row, "row", kda_row_table_of(kind)->name);
+    report->row.fitted = report->options.fitted;
     return &report->row;
 }
 
@@ -174,17 +147,9 @@ bool kda_report_admit(struct kda_report *report, enum kda_row_kind kind)
     return true;
 }
 
-static bool is_model(enum kda_row_kind kind)
-{
-    return kind == KDA_ROW_SESSION || kind == KDA_ROW_CONSUMER || kind == KDA_ROW_PROVIDER ||
-           kind == KDA_ROW_PROCESS || kind == KDA_ROW_BUFFER;
-}
-
 void kda_report_emit(struct kda_report *report)
 {
     const struct kda_row *row = &report->row;
-    if (report->options.fitted && is_model(row->kind))
-        kda_put_text(&report->row, "layout", "fitted");
     bool wanted = kda_report_wants(report);
     if (report->status != KDA_OK)
         return;

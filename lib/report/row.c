@@ -12,6 +12,7 @@ void kda_row_begin(struct kda_row *row, enum kda_row_kind kind)
     row->count = 0;
     row->depth = 0;
     row->failed = false;
+    row->room_used = 0;
 }
 
 void kda_row_deinit(struct kda_row *row)
@@ -95,6 +96,47 @@ void kda_put_time(struct kda_row *row, const char *key, uint64_t filetime)
     char text[KDA_TIME_TEXT];
     if (filetime != 0 && kda_time_text(filetime, text))
         put_number(row, KDA_TOKEN_TIME, key, filetime);
+}
+
+void kda_put_set(struct kda_row *row, const char *key, unsigned bits, const char *const *names,
+                 size_t count)
+{
+    kda_put_array(row, key);
+    for (size_t i = 0; i < count; i++)
+        if (bits >> i & 1u)
+            kda_put_text(row, NULL, names[i]);
+    kda_put_end(row);
+}
+
+#define NAMES_MAX 64u
+void kda_put_names(struct kda_row *row, const char *key, kda_names_fn name, uint32_t value)
+{
+    const char *names[NAMES_MAX];
+    size_t count = name(value, names, NAMES_MAX);
+    kda_put_array(row, key);
+    for (size_t i = 0; i < count; i++)
+        kda_put_text(row, NULL, names[i]);
+    kda_put_end(row);
+}
+
+/* Function address up to build 18362, a small index since: a number stays a number. */
+void kda_put_clock(struct kda_row *row, const char *key, uint64_t value)
+{
+    if (value < 0x10000)
+        kda_put_uint(row, key, value);
+    else
+        kda_put_hex(row, key, value);
+}
+
+char *kda_row_room(struct kda_row *row, size_t size)
+{
+    if (size > KDA_ROW_ROOM - row->room_used) {
+        row->failed = true;
+        return row->room;
+    }
+    char *room = row->room + row->room_used;
+    row->room_used += size;
+    return room;
 }
 
 void kda_put_guid(struct kda_row *row, const char *key, const uint8_t guid[16])

@@ -18,6 +18,8 @@
 #define KDA_ROW_MAX_TOKENS ((size_t)32 << 20)
 #define KDA_ROW_MAX_DEPTH 8u
 #define KDA_SCALAR_TEXT 64
+/* Bytes of the texts that are made for one row. */
+#define KDA_ROW_ROOM 512u
 
 enum kda_token_type {
     KDA_TOKEN_TEXT,
@@ -53,6 +55,9 @@ struct kda_row {
     size_t open[KDA_ROW_MAX_DEPTH]; /* indexes of containers not yet ended */
     size_t depth;
     bool failed; /* memory or the token limit ran out */
+    bool fitted; /* the layout was fitted: rows of the model say so */
+    size_t room_used;
+    char room[KDA_ROW_ROOM]; /* for texts that are made for the row */
 };
 
 void kda_row_begin(struct kda_row *row, enum kda_row_kind kind);
@@ -67,9 +72,19 @@ void kda_put_address(struct kda_row *row, const char *key, uint64_t va); /* 0: n
 void kda_put_bool(struct kda_row *row, const char *key, bool value);
 void kda_put_time(struct kda_row *row, const char *key, uint64_t filetime); /* 0: nothing */
 void kda_put_guid(struct kda_row *row, const char *key, const uint8_t guid[16]);
+/* Names of the bits that are set, lowest first. */
+void kda_put_set(struct kda_row *row, const char *key, unsigned bits, const char *const *names,
+                 size_t count);
+/* Names that `name` tells of `value`. */
+typedef size_t (*kda_names_fn)(uint32_t value, const char **names, size_t max);
+void kda_put_names(struct kda_row *row, const char *key, kda_names_fn name, uint32_t value);
+/* A function, or a small number in its place. */
+void kda_put_clock(struct kda_row *row, const char *key, uint64_t value);
 void kda_put_array(struct kda_row *row, const char *key);
 void kda_put_object(struct kda_row *row, const char *key);
 void kda_put_end(struct kda_row *row);
+/* `size` bytes that live as long as the row; all of a kind's fit KDA_ROW_ROOM. */
+char *kda_row_room(struct kda_row *row, size_t size);
 
 /* The token after `token` on the same level (past the END of a container). */
 const struct kda_token *kda_token_next(const struct kda_row *row, const struct kda_token *token);

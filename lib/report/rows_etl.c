@@ -1,16 +1,45 @@
 /*
- * rows_etl.c - rows about trace files: what a file says of itself, damage, counts.
+ * rows_etl.c - rows about trace files: what the lines of keys_etl.h need.
  */
 #include "writer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "kda/etl.h"
 #include "text.h"
 
-#define REST_MAX 256
-#define MODE_NAMES_MAX 40u
+#define NUMBERS_TEXT 40u
+#define REST_TEXT 256u
+_Static_assert(KDA_GUID_TEXT + 2 * NUMBERS_TEXT + REST_TEXT <= KDA_ROW_ROOM, "texts of a row");
+
+struct trace_row {
+    const char *file;
+    const struct kda_etl *etl;
+    const struct kda_etl_info *info;
+    const struct kda_report_trace_totals *totals;
+};
+
+struct trace_session_row {
+    const char *file;
+    const struct kda_etl_session *at;
+};
+
+struct trace_cpu_row {
+    const char *file;
+    const struct kda_etl_cpu *at;
+};
+
+struct trace_damage_row {
+    const char *file;
+    const struct kda_etl_damage *at;
+};
+
+struct trace_count_row {
+    const char *file, *header;
+    uint64_t records;
+    const struct kda_etl_count *at;
+    bool named; /* the records have a source, a type and a version */
+};
 
 static const char *clock_name(enum kda_etl_clock_type type)
 {
@@ -26,86 +55,75 @@ static const char *compression_name(uint32_t format)
                                                   : "xpress_huffman";
 }
 
-static void put_mode(struct kda_row *row, uint32_t mode)
+static const char *os_version(const struct kda_etl_info *info, char out[NUMBERS_TEXT])
 {
-    const char *names[MODE_NAMES_MAX];
-    size_t count = kda_etw_mode_names(mode, names, MODE_NAMES_MAX);
-    kda_put_hex(row, "mode", mode);
-    kda_put_array(row, "mode_flags");
-    for (size_t i = 0; i < count; i++)
-        kda_put_text(row, NULL, names[i]);
-    kda_put_end(row);
+    (void)snprintf(out, NUMBERS_TEXT, "%u.%u.%u", info->os_major, info->os_minor, info->os_build);
+    return out;
 }
 
-/* What only the first record tells. */
-static void put_header(struct kda_row *row, const struct kda_etl_info *info, char version[32],
-                       char layout[16])
+static const char *file_layout(const struct kda_etl_info *info, char out[NUMBERS_TEXT])
 {
-    kda_put_text(row, "session", info->session_name);
-    kda_put_text(row, "log_file", info->file_name);
-    (void)snprintf(version, 32, "%u.%u.%u", info->os_major, info->os_minor, info->os_build);
-    (void)snprintf(layout, 16, "%u.%u", info->layout_major, info->layout_minor);
-    kda_put_text(row, "os_version", version);
-    kda_put_uint(row, "pointer_size", info->pointer_size);
-    kda_put_text(row, "layout", layout);
-    kda_put_uint(row, "processors", info->processors);
-    put_mode(row, info->mode);
-    kda_put_text(row, "clock", clock_name(info->clock.type));
-    if (info->clock_guessed)
-        kda_put_bool(row, "clock_guessed", true);
-    kda_put_uint(row, "frequency", info->clock.frequency);
-    kda_put_time(row, "start_time", info->start_time);
-    kda_put_time(row, "end_time", info->end_time);
-    kda_put_time(row, "boot_time", info->boot_time);
-    kda_put_bool(row, "unfinished", info->unfinished);
-    if (info->wrapped)
-        kda_put_bool(row, "wrapped", true);
-    kda_put_uint(row, "buffer_size", info->buffer_size);
+    (void)snprintf(out, NUMBERS_TEXT, "%u.%u", info->layout_major, info->layout_minor);
+    return out;
 }
 
-static void put_buffers(struct kda_row *row, const struct kda_etl_info *info)
+/* A GUID has no braces here, as the table of counts has it. */
+static const char *source_text(const struct kda_etl_count *count, char out[KDA_GUID_TEXT])
 {
-    kda_put_uint(row, "buffers", info->buffers);
-    if (info->has_header)
-        kda_put_uint(row, "buffers_written", info->buffers_written);
-    kda_put_uint(row, "used_bytes", info->used_bytes);
-    if (info->tail_zeros)
-        kda_put_uint(row, "tail_zeros", info->tail_zeros);
-    if (info->compression) {
-        kda_put_text(row, "compression", compression_name(info->compression));
-        kda_put_uint(row, "compressed_buffers", info->compressed_buffers);
+    if (count->shape == KDA_ETL_SHAPE_SYSTEM) {
+        (void)snprintf(out, KDA_GUID_TEXT, "g%02x", count->group);
+    } else if (count->has_guid) {
+        kda_guid_text(count->guid, out);
+        out[strlen(out) - 1] = '\0';
+        return out + 1;
+    } else {
+        (void)snprintf(out, KDA_GUID_TEXT, "c%u", count->component);
     }
-    if (info->unread_buffers)
-        kda_put_uint(row, "unread_buffers", info->unread_buffers);
-    if (info->has_header) {
-        kda_put_uint(row, "events_lost", info->events_lost);
-        kda_put_uint(row, "buffers_lost", info->buffers_lost);
-    }
-    if (info->events_lost_buffers)
-        kda_put_uint(row, "events_lost_buffers", info->events_lost_buffers);
-    if (info->buffer_lost_buffers)
-        kda_put_uint(row, "buffer_lost_buffers", info->buffer_lost_buffers);
-    if (info->rtbackup_corrupt_buffers)
-        kda_put_uint(row, "backup_corrupt_buffers", info->rtbackup_corrupt_buffers);
+    return out;
 }
+
+static const char *event_text(const struct kda_etl_count *count, char out[NUMBERS_TEXT])
+{
+    bool has_id = count->shape == KDA_ETL_SHAPE_EVENT || count->shape == KDA_ETL_SHAPE_MESSAGE;
+    (void)snprintf(out, NUMBERS_TEXT, has_id ? "id%u" : "t%u", has_id ? count->id : count->type);
+    return out;
+}
+
+static const char *version_text(const struct kda_etl_count *count, char out[NUMBERS_TEXT])
+{
+    (void)snprintf(out, NUMBERS_TEXT, "v%u", count->version);
+    return out;
+}
+
+/* "op0 lvl4 fl1 pr0 ext[12,11]" */
+static const char *rest_text(const struct kda_etl_count *count, char out[REST_TEXT])
+{
+    int at = snprintf(out, REST_TEXT, "op%u lvl%u fl%u pr%u", count->opcode, count->level,
+                      count->flags, count->property);
+    for (size_t i = 0; i < count->ext_count; i++) {
+        at += snprintf(out + at, REST_TEXT - (size_t)at, "%s%u", i ? "," : " ext[",
+                       count->ext[i].type);
+        if (count->ext[i].size)
+            at += snprintf(out + at, REST_TEXT - (size_t)at, ":%u", count->ext[i].size);
+    }
+    if (count->ext_count)
+        (void)snprintf(out + at, REST_TEXT - (size_t)at, "%s]", count->more_ext ? ",..." : "");
+    return out;
+}
+
+#include "keys_build.h"
+
+#include "keys_etl.h"
+
+#include "keys_table.h"
+
+#include "keys_etl.h"
 
 void kda_report_trace(struct kda_report *report, const char *file, const struct kda_etl *etl,
                       const struct kda_report_trace_totals *totals)
 {
-    const struct kda_etl_info *info = kda_etl_info(etl);
-    char version[32], layout[16];
-    struct kda_row *row = kda_report_row(report, KDA_ROW_TRACE);
-    kda_put_text(row, "file", file);
-    kda_put_uint(row, "size", info->file_size);
-    if (info->has_header)
-        put_header(row, info, version, layout);
-    put_buffers(row, info);
-    kda_put_uint(row, "records", totals->records);
-    kda_put_time(row, "first_time", totals->first_time);
-    kda_put_time(row, "last_time", totals->last_time);
-    kda_put_uint(row, "sessions", kda_etl_session_count(etl));
-    kda_put_uint(row, "cpus", kda_etl_cpu_count(etl));
-    kda_put_uint(row, "damages", kda_etl_damage_count(etl));
+    const struct trace_row trace = {file, etl, kda_etl_info(etl), totals};
+    build_trace(kda_report_row(report, KDA_ROW_TRACE), &trace);
     kda_report_emit(report);
 }
 
@@ -113,15 +131,8 @@ void kda_report_trace_sessions(struct kda_report *report, const char *file,
                                const struct kda_etl *etl)
 {
     for (size_t i = 0; i < kda_etl_session_count(etl); i++) {
-        const struct kda_etl_session *session = kda_etl_session_at(etl, i);
-        struct kda_row *row = kda_report_row(report, KDA_ROW_TRACE_SESSION);
-        kda_put_text(row, "file", file);
-        kda_put_uint(row, "logger_id", session->logger_id);
-        kda_put_uint(row, "first_buffer", session->first_buffer);
-        kda_put_uint(row, "buffers", session->buffers);
-        kda_put_uint(row, "first_sequence", session->first_sequence);
-        kda_put_uint(row, "last_sequence", session->last_sequence);
-        kda_put_bool(row, "closed", session->closed);
+        const struct trace_session_row session = {file, kda_etl_session_at(etl, i)};
+        build_trace_session(kda_report_row(report, KDA_ROW_TRACE_SESSION), &session);
         kda_report_emit(report);
     }
 }
@@ -129,13 +140,8 @@ void kda_report_trace_sessions(struct kda_report *report, const char *file,
 void kda_report_trace_cpus(struct kda_report *report, const char *file, const struct kda_etl *etl)
 {
     for (size_t i = 0; i < kda_etl_cpu_count(etl); i++) {
-        const struct kda_etl_cpu *cpu = kda_etl_cpu_at(etl, i);
-        struct kda_row *row = kda_report_row(report, KDA_ROW_TRACE_CPU);
-        kda_put_text(row, "file", file);
-        if (cpu->cpu != KDA_ETL_CPU_UNKNOWN)
-            kda_put_uint(row, "cpu", cpu->cpu);
-        kda_put_uint(row, "buffers", cpu->buffers);
-        kda_put_uint(row, "used_bytes", cpu->used_bytes);
+        const struct trace_cpu_row cpu = {file, kda_etl_cpu_at(etl, i)};
+        build_trace_cpu(kda_report_row(report, KDA_ROW_TRACE_CPU), &cpu);
         kda_report_emit(report);
     }
 }
@@ -143,72 +149,30 @@ void kda_report_trace_cpus(struct kda_report *report, const char *file, const st
 void kda_report_trace_damages(struct kda_report *report, const char *file,
                               const struct kda_etl *etl)
 {
-    const struct kda_etl_damage *damage;
-    for (size_t i = 0; (damage = kda_etl_damage_at(etl, i)) != NULL; i++) {
-        struct kda_row *row = kda_report_row(report, KDA_ROW_TRACE_DAMAGE);
-        kda_put_text(row, "file", file);
-        kda_put_text(row, "damage", kda_etl_damage_name(damage->kind));
-        kda_put_hex(row, "offset", damage->off);
-        kda_put_uint(row, "bytes", damage->bytes);
-        kda_put_bool(row, "lost", damage->lost);
-        kda_put_text(row, "why", damage->why);
+    struct trace_damage_row damage = {file, NULL};
+    for (size_t i = 0; (damage.at = kda_etl_damage_at(etl, i)) != NULL; i++) {
+        build_trace_damage(kda_report_row(report, KDA_ROW_TRACE_DAMAGE), &damage);
         kda_report_emit(report);
     }
-}
-
-/* "op0 lvl4 fl1 pr0 ext[12,11]" */
-static void rest_of(const struct kda_etl_count *count, char out[REST_MAX])
-{
-    int at = snprintf(out, REST_MAX, "op%u lvl%u fl%u pr%u", count->opcode, count->level,
-                      count->flags, count->property);
-    for (size_t i = 0; i < count->ext_count; i++) {
-        at += snprintf(out + at, REST_MAX - (size_t)at, "%s%u", i ? "," : " ext[",
-                       count->ext[i].type);
-        if (count->ext[i].size)
-            at += snprintf(out + at, REST_MAX - (size_t)at, ":%u", count->ext[i].size);
-    }
-    if (count->ext_count)
-        (void)snprintf(out + at, REST_MAX - (size_t)at, "%s]", count->more_ext ? ",..." : "");
 }
 
 void kda_report_trace_count(struct kda_report *report, const char *file,
                             const struct kda_etl_count *count)
 {
-    char source[KDA_GUID_TEXT], event[16], version[16], rest[REST_MAX];
-    struct kda_row *row = kda_report_row(report, KDA_ROW_TRACE_COUNT);
-    bool system = count->shape == KDA_ETL_SHAPE_SYSTEM;
-    bool has_id = count->shape == KDA_ETL_SHAPE_EVENT || count->shape == KDA_ETL_SHAPE_MESSAGE;
-    kda_put_text(row, "file", file);
-    kda_put_uint(row, "count", count->count);
-    kda_put_text(row, "header", count->others ? "OTHERS" : kda_etl_header_name(count->header));
-    if (system)
-        (void)snprintf(source, sizeof(source), "g%02x", count->group);
-    else if (count->has_guid) /* without braces, as the table of counts has it */
-        kda_guid_text(count->guid, source);
-    else
-        (void)snprintf(source, sizeof(source), "c%u", count->component);
-    size_t size = strlen(source);
-    bool braces = source[0] == '{';
-    if (count->shape != KDA_ETL_SHAPE_NONE) {
-        kda_put_text_n(row, "group_or_provider", source + braces, size - 2 * braces);
-        (void)snprintf(event, sizeof(event), has_id ? "id%u" : "t%u",
-                       has_id ? count->id : count->type);
-        (void)snprintf(version, sizeof(version), "v%u", count->version);
-        kda_put_text(row, "type_or_id", event);
-        kda_put_text(row, "version", version);
-    }
-    if (count->shape == KDA_ETL_SHAPE_EVENT) {
-        rest_of(count, rest);
-        kda_put_text(row, "rest", rest);
-    }
+    const struct trace_count_row all = {
+        .file = file,
+        .records = count->count,
+        .header = count->others ? "OTHERS" : kda_etl_header_name(count->header),
+        .at = count,
+        .named = count->shape != KDA_ETL_SHAPE_NONE,
+    };
+    build_trace_count(kda_report_row(report, KDA_ROW_TRACE_COUNT), &all);
     kda_report_emit(report);
 }
 
 void kda_report_trace_total(struct kda_report *report, const char *file, uint64_t records)
 {
-    struct kda_row *row = kda_report_row(report, KDA_ROW_TRACE_COUNT);
-    kda_put_text(row, "file", file);
-    kda_put_uint(row, "count", records);
-    kda_put_text(row, "header", "TOTAL");
+    const struct trace_count_row all = {.file = file, .records = records, .header = "TOTAL"};
+    build_trace_count(kda_report_row(report, KDA_ROW_TRACE_COUNT), &all);
     kda_report_emit(report);
 }

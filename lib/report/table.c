@@ -25,10 +25,15 @@ struct kda_table {
     bool foreign[KDA_COLUMNS_MAX]; /* a cell that is not "host" */
 };
 
-static bool shown(const struct kda_report *report, const struct kda_column *column, size_t i)
+static bool is_stream(enum kda_row_kind kind)
+{
+    return (kda_row_table_of(kind)->flags & KDA_KIND_STREAM) != 0;
+}
+
+static bool shown(const struct kda_report *report, const struct kda_key *column, size_t i)
 {
     const struct kda_table *table = report->table;
-    if (column->flags & KDA_COLUMN_CSV_ONLY)
+    if (!column->heading)
         return false;
     if ((column->flags & KDA_COLUMN_VERBOSE) && !report->options.verbose)
         return false;
@@ -64,7 +69,7 @@ static void put_lines(struct kda_report *report, const struct kda_columns *colum
         bool first = true;
         line.size = 0;
         for (size_t i = 0; i < columns->count; i++) {
-            const struct kda_column *column = &columns->items[i];
+            const struct kda_key *column = columns->items[i];
             const char *text = r == 0 ? column->heading : cell;
             if (r > 0)
                 cell += strlen(cell) + 1;
@@ -86,11 +91,12 @@ static void flush_table(struct kda_report *report)
     struct kda_table *table = report->table;
     if (!table || table->rows == 0)
         return;
-    const struct kda_columns *columns = kda_columns_of(table->kind);
+    const struct kda_columns *columns = kda_report_columns(report, table->kind);
     for (size_t i = 0; i < columns->count; i++) {
-        size_t heading = kda_columns(columns->items[i].heading, strlen(columns->items[i].heading));
-        if (table->width[i] < heading)
-            table->width[i] = heading;
+        const char *heading = columns->items[i]->heading;
+        size_t width = heading ? kda_columns(heading, strlen(heading)) : 0;
+        if (table->width[i] < width)
+            table->width[i] = width;
     }
     if (table->cells.failed)
         kda_report_fail(report, KDA_NO_MEMORY);
@@ -98,8 +104,8 @@ static void flush_table(struct kda_report *report)
         put_lines(report, columns);
     table->cells.size = 0;
     table->rows = 0;
-    table->headed = columns->stream;
-    if (columns->stream)
+    table->headed = is_stream(table->kind);
+    if (table->headed)
         return;
     memset(table->width, 0, sizeof(table->width));
     memset(table->any, 0, sizeof(table->any));
@@ -126,13 +132,13 @@ static void put_named(struct kda_report *report, const char *name, struct kda_te
 /* "Name   value" lines. */
 static void put_vertical(struct kda_report *report, const struct kda_row *row)
 {
-    const struct kda_columns *columns = kda_columns_of(row->kind);
+    const struct kda_columns *columns = kda_report_columns(report, row->kind);
     struct kda_text value = {0};
     for (size_t i = 0; i < columns->count; i++) {
-        const struct kda_column *column = &columns->items[i];
+        const struct kda_key *column = columns->items[i];
         const struct kda_token *token = kda_row_find(row, column->path);
         /* A total is shown behind the count it belongs to. */
-        if (!token || (column->flags & (KDA_COLUMN_CSV_ONLY | KDA_COLUMN_TOTAL)) ||
+        if (!token || !column->heading || (column->flags & KDA_COLUMN_TOTAL) ||
             ((column->flags & KDA_COLUMN_VERBOSE) && !report->options.verbose))
             continue;
         if (token->type == KDA_TOKEN_ARRAY && (column->flags & KDA_COLUMN_LINES)) {
@@ -145,23 +151,24 @@ static void put_vertical(struct kda_report *report, const struct kda_row *row)
             continue;
         }
         kda_cell(row, column, true, &value);
-        if (i + 1 < columns->count && (columns->items[i + 1].flags & KDA_COLUMN_TOTAL)) {
+        if (i + 1 < columns->count && (columns->items[i + 1]->flags & KDA_COLUMN_TOTAL)) {
             kda_text_adds(&value, " of ");
-            kda_cell(row, &columns->items[i + 1], true, &value);
+            kda_cell(row, columns->items[i + 1], true, &value);
         }
         put_named(report, column->heading, &value);
     }
     kda_text_deinit(&value);
 }
 
-static void keep_row(struct kda_table *table, const struct kda_row *row)
+static void keep_row(struct kda_report *report, const struct kda_row *row)
 {
-    const struct kda_columns *columns = kda_columns_of(row->kind);
+    struct kda_table *table = report->table;
+    const struct kda_columns *columns = kda_report_columns(report, row->kind);
     struct kda_text *cells = &table->cells;
     for (size_t i = 0; i < columns->count; i++) {
-        const struct kda_column *column = &columns->items[i];
+        const struct kda_key *column = columns->items[i];
         size_t start = cells->size;
-        if (!(column->flags & KDA_COLUMN_CSV_ONLY))
+        if (column->heading)
             kda_cell(row, column, true, cells);
         size_t size = cells->size - start;
         const char *cell = size ? cells->bytes + start : "";
@@ -195,19 +202,19 @@ static void row_text(struct kda_report *report, const struct kda_row *row)
         table->headed = false;
         kda_out(report, "\n", 1);
     }
-    if (kda_columns_of(row->kind)->vertical) {
+    if (kda_row_table_of(row->kind)->flags & KDA_KIND_VERTICAL) {
         put_vertical(report, row);
         return;
     }
     table->kind = row->kind;
-    keep_row(table, row);
-    if (kda_columns_of(row->kind)->stream && table->rows >= STREAM_ROWS)
+    keep_row(report, row);
+    if (is_stream(row->kind) && table->rows >= STREAM_ROWS)
         flush_table(report);
 }
 
 static void flush_text(struct kda_report *report)
 {
-    if (report->table && report->table->rows > 0 && kda_columns_of(report->table->kind)->stream)
+    if (report->table && report->table->rows > 0 && is_stream(report->table->kind))
         flush_table(report);
 }
 

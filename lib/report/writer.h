@@ -5,6 +5,7 @@
 #define KDA_REPORT_WRITER_H
 
 #include "kda/report.h"
+#include "keys.h"
 #include "ops.h"
 #include "row.h"
 
@@ -19,10 +20,12 @@ struct kda_report {
     struct kda_row row;     /* reused by every row */
     uint64_t counts[KDA_ROW_KINDS];
     uint64_t skipped;
-    struct kda_table *table; /* text writer: rows waiting for their column widths */
-    bool started;            /* a row, or its heading, was written */
-    bool in_gaps;            /* json writer: the second array is open */
-    enum kda_row_kind last;  /* kind of the row before, valid if started */
+    struct kda_columns columns;             /* csv and text: of the kind below */
+    const struct kda_row_table *columns_of; /* NULL: of none yet */
+    struct kda_table *table;                /* text writer: rows waiting for their column widths */
+    bool started;                           /* a row, or its heading, was written */
+    bool in_gaps;                           /* json writer: the second array is open */
+    enum kda_row_kind last;                 /* kind of the row before, valid if started */
     size_t used;
     char buffer[16384];
 };
@@ -57,48 +60,21 @@ enum kda_style { KDA_STYLE_NONE, KDA_STYLE_HEAD, KDA_STYLE_NAME, KDA_STYLE_DIM, 
 /* Writes one line of `text`, cut with an ellipsis to the terminal's width. */
 void kda_out_line(struct kda_report *report, const char *text, size_t size, enum kda_style style);
 
-/* ---- columns: how a row becomes cells (csv and text) ---- */
+/* ---- tables of keys, cells ---- */
 
-enum {
-    KDA_COLUMN_RIGHT = 1,     /* text: a number */
-    KDA_COLUMN_CSV_ONLY = 2,  /* not shown in text */
-    KDA_COLUMN_TEXT_ONLY = 4, /* not in csv */
-    KDA_COLUMN_HIDE_HOST = 8, /* text: left out when every cell is "host" */
-    KDA_COLUMN_KIB = 16,      /* text: bytes shown as KiB */
-    KDA_COLUMN_OPTIONAL = 32, /* text: left out when every cell is empty */
-    KDA_COLUMN_COUNT = 64,    /* text: number of items */
-    KDA_COLUMN_VERBOSE = 128, /* text: only when options.verbose */
-    KDA_COLUMN_TOTAL = 256,   /* text: "of N" behind the column before */
-    KDA_COLUMN_LINES = 512,   /* text: a line per item */
-    KDA_COLUMN_HEX = 1024,    /* text: a number in hex */
-    KDA_COLUMN_SIZE = 2048,   /* text: bytes, with the size in MiB behind */
-    KDA_COLUMN_ON = 4096,     /* text: only items whose "enabled" is true */
-};
+#define K(ID, name) extern const struct kda_row_table kda_rows_##name;
+KDA_ROW_KIND_LIST(K)
+#undef K
 
-struct kda_column {
-    const char *path;      /* dotted path; the heading of csv */
-    const char *heading;   /* text */
-    unsigned flags;        /* KDA_COLUMN_... */
-    const char *csv_item;  /* template of one object of an array: "{pid}:{process}" */
-    const char *text_item; /* same for text; for a bool: "yes|no" */
-};
-
-#define KDA_COLUMNS_MAX 128u
-struct kda_columns {
-    const struct kda_column *items;
-    size_t count;
-    bool vertical; /* text: one "Name: value" line per cell */
-    bool stream;   /* text: rows do not wait for the last of their kind */
-};
-
-const struct kda_columns *kda_columns_of(enum kda_row_kind kind);
-
+const struct kda_row_table *kda_row_table_of(enum kda_row_kind kind);
+/* The columns of a kind; borrowed until those of another are asked for. */
+const struct kda_columns *kda_report_columns(struct kda_report *report, enum kda_row_kind kind);
 /* Text of a cell: scalars as they are, arrays joined. `for_text` picks template and separator. */
-void kda_cell(const struct kda_row *row, const struct kda_column *column, bool for_text,
+void kda_cell(const struct kda_row *row, const struct kda_key *column, bool for_text,
               struct kda_text *out);
 /* One item of an array. */
 void kda_cell_item(const struct kda_row *row, const struct kda_token *item,
-                   const struct kda_column *column, bool for_text, struct kda_text *out);
+                   const struct kda_key *column, bool for_text, struct kda_text *out);
 
 /* ---- rows ---- */
 
@@ -112,7 +88,6 @@ bool kda_report_wants(struct kda_report *report);
 
 /* Builders, apart from their emitters so that the map view can ask grep about an object. */
 void kda_build_session(struct kda_row *row, const struct kda_etw_session *session);
-void kda_build_consumer(struct kda_row *row, const struct kda_etw_consumer *consumer);
 void kda_build_provider(struct kda_row *row, const struct kda_etw_provider *provider);
 
 extern const struct kda_report_ops kda_report_text, kda_report_csv, kda_report_tsv, kda_report_json,

@@ -223,14 +223,10 @@ static void test_tsv(void **state)
     struct sink sink;
     struct kda_report *report = begin(&sink, "tsv", 0, false);
     kda_report_consumer(report, &consumers[0]);
-    kda_report_format_row(report, "image", "raw", NULL, true, NULL);
     end(report, &sink,
         "row\tsilo\tsession_id\tpid\tva\thandle\tfound_by\tbuffers_lost\tflags\tprocess\tsession\t"
         "image\n"
-        "consumer\thost\t3\t712\t0xffffa40000000010\t\tlist\t\t\tlsass.exe\t\t\n"
-        "\n"
-        "row\ttable\tname\tusable\ttitle\tadvice\n"
-        "format\timage\traw\ttrue\t\t\n");
+        "consumer\thost\t3\t712\t0xffffa40000000010\t\tlist\t\t\tlsass.exe\t\t\n");
 }
 
 static void test_csv_headings_are_fixed(void **state)
@@ -242,15 +238,69 @@ static void test_csv_headings_are_fixed(void **state)
     session.accept_new_events = -5;
     struct kda_report *report = begin(&sink, "csv", 0, false);
     kda_report_session(report, &session);
-    kda_report_consumer(report, &consumers[0]);
     end(report, &sink,
         "row,silo,id,logger_id,collecting,mode,buffer_size,buffers,max_buffers,buffers_written,"
         "events_lost,buffers_lost,realtime_buffers_lost,name,va,mode_flags,accept_new_events,clock,"
         "get_cpu_clock,start_time,instance_guid,security,num_consumers,consumers,log_file\r\n"
-        "session,host,1,,,,,,,,,,,,0x2,,-5,,,,,,,,\r\n"
-        "\r\n"
+        "session,host,1,,,,,,,,,,,,0x2,,-5,,,,,,,,\r\n");
+}
+
+/* Tables of several widths in one file are what csv readers fail on. */
+static void test_csv_is_one_table(void **state)
+{
+    (void)state;
+    struct sink sink;
+    struct kda_error err;
+    struct kda_report *report = begin(&sink, "csv", 0, false);
+    kda_report_consumer(report, &consumers[0]);
+    kda_report_format_row(report, "image", "raw", NULL, true, NULL);
+    assert_true(kda_report_failed(report));
+    assert_int_equal(kda_report_close(report, &err), KDA_USAGE);
+    assert_null(strstr(sink.text ? sink.text : "", "raw"));
+    sink_free(&sink);
+}
+
+struct two_tables {
+    struct sink sinks[2], *now;
+};
+
+static bool choose(void *context, const char *kind)
+{
+    struct two_tables *tables = context;
+    tables->now = &tables->sinks[strcmp(kind, "consumer") == 0];
+    return strcmp(kind, "gap") != 0;
+}
+
+static bool write_chosen(void *context, const char *bytes, size_t size)
+{
+    struct two_tables *tables = context;
+    return sink_write(tables->now, bytes, size);
+}
+
+static void test_csv_of_several_kinds(void **state)
+{
+    (void)state;
+    struct two_tables tables = {0};
+    struct kda_report_options options = {.format = "csv", .table = choose};
+    struct kda_gap gap = {.what = "session"};
+    struct kda_report *report;
+    assert_int_equal(kda_report_open(&options, write_chosen, &tables, &report, NULL), KDA_OK);
+    kda_report_format_row(report, "image", "raw", NULL, true, NULL);
+    kda_report_consumer(report, &consumers[0]);
+    kda_report_format_row(report, "exit", "0", NULL, true, NULL);
+    assert_int_equal(kda_report_close(report, NULL), KDA_OK);
+    assert_string_equal(tables.sinks[0].text, "row,table,name,usable,title,advice\r\n"
+                                              "format,image,raw,true,,\r\n"
+                                              "format,exit,0,true,,\r\n");
+    assert_string_equal(
+        tables.sinks[1].text,
         "row,silo,session_id,pid,va,handle,found_by,buffers_lost,flags,process,session,image\r\n"
         "consumer,host,3,712,0xffffa40000000010,,list,,,lsass.exe,,\r\n");
+    assert_int_equal(kda_report_open(&options, write_chosen, &tables, &report, NULL), KDA_OK);
+    kda_report_gap(report, &gap);
+    assert_int_equal(kda_report_close(report, NULL), KDA_IO);
+    sink_free(&tables.sinks[0]);
+    sink_free(&tables.sinks[1]);
 }
 
 static void test_csv_nested(void **state)
@@ -298,6 +348,8 @@ int main(void)
         cmocka_unit_test(test_csv_cells),
         cmocka_unit_test(test_tsv),
         cmocka_unit_test(test_csv_headings_are_fixed),
+        cmocka_unit_test(test_csv_is_one_table),
+        cmocka_unit_test(test_csv_of_several_kinds),
         cmocka_unit_test(test_csv_nested),
         cmocka_unit_test(test_info_is_vertical),
     };
