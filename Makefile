@@ -106,6 +106,8 @@ driver-signed: driver
 docs: all
 	$(BUILD)/release/kda-events-doc > docs/events.md
 	$(BUILD)/release/kda-checks-doc > docs/checks.md
+	$(BUILD)/release/kda-rows-doc > docs/rows.md
+	($(BUILD)/release/kda-rows-doc keys; $(BUILD)/release/kda-events-doc keys) > tests/golden/keys.txt
 
 install: all
 	cmake --install $(BUILD)/release

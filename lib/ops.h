@@ -66,7 +66,7 @@ struct kda_symbol_source {
  * Output format. To add one:
  *   1. lib/report/<name>.c with one `const struct kda_report_ops kda_report_<name>`;
  *   2. a row in lib/report/report.c;
- *   3. golden strings in tests/unit/test_report_<name>.c, a line in docs/rows.md.
+ *   3. golden strings in tests/unit/test_report_<name>.c, then make docs.
  * Writers see rows (lib/report/row.h), never the model, so a new row kind needs no new writer.
  */
 struct kda_report_ops {

@@ -2,8 +2,10 @@
  * events_doc.c - writes docs/events.md from the lists of event/kda_schema.h.
  *
  * Usage: kda-events-doc > docs/events.md
+ *        kda-events-doc keys    lines of tests/golden/keys.txt
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "kda_event.h"
 
@@ -157,7 +159,26 @@ static void print_names(const char *title, enum kda_type type, uint64_t most)
     printf("\n");
 }
 
-int main(void)
+/* What is promised: kinds with their fields and types. */
+static void print_promises(void)
+{
+    static const char *const types[] = {
+#define T(name, variable, doc) #name,
+        KDA_TYPES(T)
+#undef T
+    };
+    printf("version events %d\n", KDA_SCHEMA_VERSION);
+#define L(name, form, doc) printf("event * %s %s\n", #name, form);
+    KDA_HEAD_FIELDS(L)
+    KDA_MARK_FIELDS(L)
+#undef L
+    for (unsigned kind = 1; kind < KDA_KIND_COUNT; kind++)
+        for (unsigned slot = 0; slot < kda_kinds[kind].slots; slot++)
+            printf("event %s %s %s\n", kda_kinds[kind].name, kda_kinds[kind].fields[slot].name,
+                   types[kda_kinds[kind].fields[slot].type]);
+}
+
+static void print_page(void)
 {
     static const char sources[] = ""
 #define S(name, number, text) ", `" text "`"
@@ -180,5 +201,13 @@ int main(void)
     KDA_OMIT_REASONS(R)
 #undef R
     printf("%s", account);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "keys") == 0)
+        print_promises();
+    else
+        print_page();
     return 0;
 }

@@ -36,6 +36,9 @@ extern "C" {
 
 struct kda_report;
 
+/* Of docs/rows.md; one more when a key has to go or to change its type. */
+#define KDA_ROWS_VERSION 1
+
 /* K(ID, name): kinds of rows; `name` is the value of the key "row". lib/report/keys_*.h has the
  * keys of each. */
 #define KDA_ROW_KIND_LIST(K)                                                                       \

@@ -124,7 +124,10 @@ static void put_row(struct kda_report *report, const struct kda_row *row)
 
 static void begin_json(struct kda_report *report)
 {
+    char schema[32];
+    (void)snprintf(schema, sizeof(schema), ",\"schema\":%d", KDA_ROWS_VERSION);
     kda_out_text(report, "{\"tool\":\"kda\",\"version\":\"" KDA_VERSION "\"");
+    kda_out_text(report, schema);
     if (report->options.image) {
         kda_out_text(report, ",\"image\":");
         put_string(report, report->options.image, strlen(report->options.image));

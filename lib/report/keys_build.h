@@ -18,6 +18,12 @@
 
 /* clang-format off */
 #define KIND(ID, name, kind_type, flags, doc)                                                      \
+    static void build_##name(struct kda_row *row, const kind_type *o);                             \
+    static void emit_##name(struct kda_report *report, const kind_type *object)                    \
+    {                                                                                              \
+        build_##name(kda_report_row(report, KDA_ROW_##ID), object);                                \
+        kda_report_emit(report);                                                                   \
+    }                                                                                              \
     static void build_##name(struct kda_row *row, const kind_type *o) {
 #define END }
 #define ITEM(name, item_type, doc)                                                                 \

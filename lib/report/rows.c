@@ -147,46 +147,35 @@ void kda_build_provider(struct kda_row *row, const struct kda_etw_provider *prov
 
 void kda_report_session(struct kda_report *report, const struct kda_etw_session *session)
 {
-    build_session(kda_report_row(report, KDA_ROW_SESSION), session);
-    kda_report_emit(report);
+    emit_session(report, session);
 }
 
 void kda_report_consumer(struct kda_report *report, const struct kda_etw_consumer *consumer)
 {
-    build_consumer(kda_report_row(report, KDA_ROW_CONSUMER), consumer);
-    kda_report_emit(report);
+    emit_consumer(report, consumer);
 }
 
 void kda_report_provider(struct kda_report *report, const struct kda_etw_provider *provider)
 {
-    build_provider(kda_report_row(report, KDA_ROW_PROVIDER), provider);
-    kda_report_emit(report);
+    emit_provider(report, provider);
 }
 
 void kda_report_process(struct kda_report *report, const struct kda_process *p, const char *silo)
 {
     const struct process_row process = {p, silo};
-    build_process(kda_report_row(report, KDA_ROW_PROCESS), &process);
-    kda_report_emit(report);
+    emit_process(report, &process);
 }
 
 void kda_report_buffer(struct kda_report *report, const struct kda_etw_session *session,
                        const struct kda_trace_buffer *buffer, const struct kda_trace_facts *facts)
 {
     const struct buffer_row all = {session, buffer, facts, buffer->consumer};
-    build_buffer(kda_report_row(report, KDA_ROW_BUFFER), &all);
-    kda_report_emit(report);
-}
-
-static void put_gap(struct kda_report *report, const struct gap_row *gap)
-{
-    build_gap(kda_report_row(report, KDA_ROW_GAP), gap);
-    kda_report_emit(report);
+    emit_buffer(report, &all);
 }
 
 void kda_report_gap(struct kda_report *report, const struct kda_gap *gap)
 {
-    put_gap(report, &(struct gap_row){gap->what, gap->text, gap->va, gap->reason, true});
+    emit_gap(report, &(struct gap_row){gap->what, gap->text, gap->va, gap->reason, true});
 }
 
 void kda_report_gaps(struct kda_report *report, const struct kda_gaps *gaps)
@@ -196,5 +185,5 @@ void kda_report_gaps(struct kda_report *report, const struct kda_gaps *gaps)
         kda_report_gap(report, &gaps->items[i]);
     (void)snprintf(text, sizeof(text), "%zu more gaps were counted but not kept", gaps->dropped);
     if (gaps->dropped > 0)
-        put_gap(report, &(struct gap_row){"gap_list", text, 0, KDA_LIMIT, false});
+        emit_gap(report, &(struct gap_row){"gap_list", text, 0, KDA_LIMIT, false});
 }

@@ -59,50 +59,42 @@ static void each_corroborating(struct kda_row *row, const struct kda_audit_findi
 
 void kda_report_callback(struct kda_report *report, const struct kda_callback *callback)
 {
-    build_callback(kda_report_row(report, KDA_ROW_CALLBACK), callback);
-    kda_report_emit(report);
+    emit_callback(report, callback);
 }
 
 void kda_report_change(struct kda_report *report, const struct kda_change *change)
 {
-    build_change(kda_report_row(report, KDA_ROW_CHANGE), change);
-    kda_report_emit(report);
+    emit_change(report, change);
 }
 
 void kda_report_check_result(struct kda_report *report, const struct kda_check_result *result)
 {
-    build_check(kda_report_row(report, KDA_ROW_CHECK), result);
-    kda_report_emit(report);
+    emit_check(report, result);
 }
 
 void kda_report_audit_finding(struct kda_report *report, const struct kda_audit_finding *finding)
 {
-    build_audit(kda_report_row(report, KDA_ROW_AUDIT), finding);
-    kda_report_emit(report);
+    emit_audit(report, finding);
 }
 
 void kda_report_unchecked(struct kda_report *report, const struct kda_unchecked *unchecked)
 {
-    build_unchecked(kda_report_row(report, KDA_ROW_UNCHECKED), unchecked);
-    kda_report_emit(report);
+    emit_unchecked(report, unchecked);
 }
 
 void kda_report_witness(struct kda_report *report, unsigned witness, const char *path,
                         const char *source, const struct kda_compare_witness *seen)
 {
     const struct witness_row all = {witness, path, source, seen};
-    build_witness(kda_report_row(report, KDA_ROW_WITNESS), &all);
-    kda_report_emit(report);
+    emit_witness(report, &all);
 }
 
 void kda_report_difference(struct kda_report *report, const struct kda_compare_group *group)
 {
-    build_difference(kda_report_row(report, KDA_ROW_DIFFERENCE), group);
-    kda_report_emit(report);
+    emit_difference(report, group);
 }
 
 void kda_report_unmatched(struct kda_report *report, const struct kda_compare_event *event)
 {
-    build_unmatched(kda_report_row(report, KDA_ROW_UNMATCHED), event);
-    kda_report_emit(report);
+    emit_unmatched(report, event);
 }

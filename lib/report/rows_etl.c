@@ -123,8 +123,7 @@ void kda_report_trace(struct kda_report *report, const char *file, const struct 
                       const struct kda_report_trace_totals *totals)
 {
     const struct trace_row trace = {file, etl, kda_etl_info(etl), totals};
-    build_trace(kda_report_row(report, KDA_ROW_TRACE), &trace);
-    kda_report_emit(report);
+    emit_trace(report, &trace);
 }
 
 void kda_report_trace_sessions(struct kda_report *report, const char *file,
@@ -132,8 +131,7 @@ void kda_report_trace_sessions(struct kda_report *report, const char *file,
 {
     for (size_t i = 0; i < kda_etl_session_count(etl); i++) {
         const struct trace_session_row session = {file, kda_etl_session_at(etl, i)};
-        build_trace_session(kda_report_row(report, KDA_ROW_TRACE_SESSION), &session);
-        kda_report_emit(report);
+        emit_trace_session(report, &session);
     }
 }
 
@@ -141,8 +139,7 @@ void kda_report_trace_cpus(struct kda_report *report, const char *file, const st
 {
     for (size_t i = 0; i < kda_etl_cpu_count(etl); i++) {
         const struct trace_cpu_row cpu = {file, kda_etl_cpu_at(etl, i)};
-        build_trace_cpu(kda_report_row(report, KDA_ROW_TRACE_CPU), &cpu);
-        kda_report_emit(report);
+        emit_trace_cpu(report, &cpu);
     }
 }
 
@@ -151,8 +148,7 @@ void kda_report_trace_damages(struct kda_report *report, const char *file,
 {
     struct trace_damage_row damage = {file, NULL};
     for (size_t i = 0; (damage.at = kda_etl_damage_at(etl, i)) != NULL; i++) {
-        build_trace_damage(kda_report_row(report, KDA_ROW_TRACE_DAMAGE), &damage);
-        kda_report_emit(report);
+        emit_trace_damage(report, &damage);
     }
 }
 
@@ -166,13 +162,11 @@ void kda_report_trace_count(struct kda_report *report, const char *file,
         .at = count,
         .named = count->shape != KDA_ETL_SHAPE_NONE,
     };
-    build_trace_count(kda_report_row(report, KDA_ROW_TRACE_COUNT), &all);
-    kda_report_emit(report);
+    emit_trace_count(report, &all);
 }
 
 void kda_report_trace_total(struct kda_report *report, const char *file, uint64_t records)
 {
     const struct trace_count_row all = {.file = file, .records = records, .header = "TOTAL"};
-    build_trace_count(kda_report_row(report, KDA_ROW_TRACE_COUNT), &all);
-    kda_report_emit(report);
+    emit_trace_count(report, &all);
 }

@@ -262,8 +262,7 @@ void kda_report_info(struct kda_report *report, const struct kda_report_facts *f
     else if (triage_id(facts->image, &triage))
         info.id = &triage;
     find_machine(&info, scratch);
-    build_info(kda_report_row(report, KDA_ROW_INFO), &info);
-    kda_report_emit(report);
+    emit_info(report, &info);
 }
 
 void kda_report_symbols(struct kda_report *report, const struct kda_report_symbols *symbols)
@@ -277,8 +276,7 @@ void kda_report_symbols(struct kda_report *report, const struct kda_report_symbo
         .id = by_table ? &known->id : symbols->id,
         .pdb_by_table = by_table,
     };
-    build_symbols(kda_report_row(report, KDA_ROW_SYMBOLS), &all);
-    kda_report_emit(report);
+    emit_symbols(report, &all);
 }
 
 void kda_report_builtin_profiles(struct kda_report *report)
@@ -289,8 +287,7 @@ void kda_report_builtin_profiles(struct kda_report *report)
         kda_profile_get(i, &info);
         profile.complete += info.has_layout && info.has_rvas;
     }
-    build_profile(kda_report_row(report, KDA_ROW_PROFILE), &profile);
-    kda_report_emit(report);
+    emit_profile(report, &profile);
 }
 
 void kda_report_own_profile(struct kda_report *report, const struct kda_own_profile *own)
@@ -314,14 +311,12 @@ void kda_report_own_profile(struct kda_report *report, const struct kda_own_prof
         profile.id = &own->id;
         profile.counts = &counts;
     }
-    build_profile(kda_report_row(report, KDA_ROW_PROFILE), &profile);
-    kda_report_emit(report);
+    emit_profile(report, &profile);
 }
 
 void kda_report_format_row(struct kda_report *report, const char *table, const char *name,
                            const char *title, bool usable, const char *advice)
 {
     const struct format_row format = {table, name, title, advice, usable};
-    build_format(kda_report_row(report, KDA_ROW_FORMAT), &format);
-    kda_report_emit(report);
+    emit_format(report, &format);
 }

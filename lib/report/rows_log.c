@@ -32,8 +32,7 @@ static const char *totals_name(const struct kda_log_verdict *verdict)
 
 void kda_report_log(struct kda_report *report, const struct kda_log_verdict *verdict)
 {
-    build_log(kda_report_row(report, KDA_ROW_LOG), verdict);
-    kda_report_emit(report);
+    emit_log(report, verdict);
 }
 
 void kda_report_accounts(struct kda_report *report, const struct kda_log_verdict *verdict)
@@ -49,19 +48,16 @@ void kda_report_accounts(struct kda_report *report, const struct kda_log_verdict
             .at = account,
             .counted = verdict->has_totals && !kda_log_kind_is_sensor(kind),
         };
-        build_account(kda_report_row(report, KDA_ROW_ACCOUNT), &all);
-        kda_report_emit(report);
+        emit_account(report, &all);
     }
 }
 
 void kda_report_finding(struct kda_report *report, const struct kda_log_finding *finding)
 {
-    build_finding(kda_report_row(report, KDA_ROW_FINDING), finding);
-    kda_report_emit(report);
+    emit_finding(report, finding);
 }
 
 void kda_report_count(struct kda_report *report, const struct kda_log_count *count)
 {
-    build_count(kda_report_row(report, KDA_ROW_COUNT), count);
-    kda_report_emit(report);
+    emit_count(report, count);
 }

@@ -59,7 +59,7 @@ def copy_sparse(source, out, block=1 << 14):
     out.truncate()
 
 
-def kda(*args, env=None, stdin=None, timeout=300):
+def kda(*args, env=None, stdin=None, timeout=300, cwd=None):
     """Runs the tool with an environment that depends on nothing of the machine."""
     clean = {"PATH": os.environ["PATH"], "HOME": work("home"), "LC_ALL": "C.UTF-8"}
     for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
@@ -68,7 +68,7 @@ def kda(*args, env=None, stdin=None, timeout=300):
     clean.update(env or {})
     return subprocess.run([KDA] + list(args), env=clean, stdin=stdin or subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          errors="strict", timeout=timeout)
+                          errors="strict", timeout=timeout, cwd=cwd)
 
 
 def rows(result, kind=None):

@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -176,7 +177,8 @@ class ExitCodes(unittest.TestCase):
         image = forge("win11", "cli-win11.raw")
         with open("/dev/full", "w") as full:
             for output_format in ("text", "csv", "json", "jsonl"):
-                result = subprocess.run([KDA, "map", image, "-q", "-f", output_format],
+                command = "sessions" if output_format == "csv" else "map"
+                result = subprocess.run([KDA, command, image, "-q", "-f", output_format],
                                         stdin=subprocess.DEVNULL, stdout=full,
                                         stderr=subprocess.PIPE, text=True)
                 self.assertEqual(result.returncode, 6, result.stderr)
@@ -368,6 +370,100 @@ class Selection(unittest.TestCase):
             self.assertEqual(bad, [], command)
             for row in rows(kda(command, image, "-q", "-f", "jsonl")):
                 self.assertIn("row", row)
+
+
+class Tables(unittest.TestCase):
+    """csv of several kinds of rows: a folder with a file for each."""
+
+    def setUp(self):
+        self.image = forge("audit", "cli-tables.raw", "--add", "hole what=session:9")
+        self.folder = work("cli-tables")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def refused(self, *args):
+        result = kda(*args)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stdout, "")
+        return result.stderr
+
+    def test_folder(self):
+        lines = rows(kda("map", self.image, "-f", "jsonl"))
+        for output_format, separator in (("csv", ","), ("tsv", "\t")):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            result = kda("map", self.image, "-f", output_format, "-o", self.folder)
+            self.assertEqual(result.returncode, 4, result.stderr)
+            kinds = {row["row"] for row in lines}
+            self.assertEqual(sorted(os.listdir(self.folder)),
+                             sorted(kind + "." + output_format for kind in kinds))
+            self.assertIn("gap", kinds)
+            for kind in kinds:
+                path = os.path.join(self.folder, kind + "." + output_format)
+                with open(path, encoding="utf-8", newline="") as f:
+                    table = list(csv.reader(f, delimiter=separator))
+                self.assertEqual({len(line) for line in table}, {len(table[0])}, kind)
+                wanted = [row for row in lines if row["row"] == kind]
+                self.assertEqual(len(table) - 1, len(wanted), kind)
+                for key in ("va", "guid", "what"):
+                    if key in table[0] and kind != "gap":
+                        at = table[0].index(key)
+                        self.assertEqual([line[at] for line in table[1:]],
+                                         [row.get(key, "") for row in wanted])
+
+    def test_kinds_that_come_again_go_on(self):
+        image = forge("buffers", "cli-tables-buffers.raw")
+        trace = work("cli-tables.etl")
+        self.assertIn(kda("buffers", image, "3", "--silo", "host", "-o", trace).returncode, (0, 4))
+        self.assertEqual(kda("etl", "info", "-f", "csv", "-o", self.folder, trace, trace).returncode,
+                         0)
+        for name, count in (("trace.csv", 2), ("trace_session.csv", 2)):
+            with open(os.path.join(self.folder, name), encoding="utf-8") as f:
+                self.assertEqual(sum(line.startswith("row,") for line in f), 1)
+            with open(os.path.join(self.folder, name), encoding="utf-8") as f:
+                self.assertEqual(len(list(csv.DictReader(f))), count)
+
+    def test_one_file_is_refused(self):
+        other = forge("audit", "cli-tables-other.raw")
+        target = work("cli-tables.csv")
+        with open(target, "w") as f:
+            f.write("mine")
+        for args in (["map", self.image], ["audit", self.image], ["verify", target],
+                     ["compare", self.image, other], ["etl", "info", target]):
+            for more in ([], ["-o", "-"], ["-o", target]):
+                self.assertIn("-o FOLDER", self.refused(*args, "-f", "csv", *more))
+        with open(target) as f:
+            self.assertEqual(f.read(), "mine")
+
+    def test_commands_of_one_kind(self):
+        result = kda("sessions", self.image, "-f", "csv", "-v")
+        self.assertEqual(len({len(line) for line in csv.reader(io.StringIO(result.stdout))}), 1)
+        self.assertIn("gap: session at 0x", result.stderr)
+        kda("sessions", self.image, "-f", "csv", "-o", self.folder + "/")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["gap.csv", "session.csv"])
+        with open(os.path.join(self.folder, "session.csv"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), result.stdout)
+
+    def test_what_stays_and_what_is_not_written(self):
+        kda("map", self.image, "-f", "csv", "-o", self.folder)
+        result = kda("processes", self.image, "-f", "csv", "-o", self.folder)
+        self.assertIn("keeps tables of an earlier run", result.stderr)
+        self.assertIn("session", result.stderr)
+        before = sorted(os.listdir(self.folder))
+        os.rename(os.path.join(self.folder, "session.csv"), work("cli-session.csv"))
+        os.symlink(self.image, os.path.join(self.folder, "session.csv"))
+        with open(self.image, "rb") as f:
+            image = f.read()
+        result = kda("map", self.image, "-f", "csv", "-o", self.folder)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("is the image itself", result.stderr)
+        with open(self.image, "rb") as f:
+            self.assertEqual(f.read(), image)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)  # and no temporary file
+        os.remove(os.path.join(self.folder, "session.csv"))
+        os.mkdir(os.path.join(self.folder, "session.csv"))
+        result = kda("map", self.image, "-f", "csv", "-o", self.folder)
+        self.assertEqual(result.returncode, 6)
+        self.assertIn("cannot write", result.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
 
 
 if __name__ == "__main__":

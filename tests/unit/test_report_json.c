@@ -252,7 +252,8 @@ static void test_json_frame(void **state)
     struct sink sink;
     struct kda_report *report = begin(&sink, "json");
     end(report, &sink,
-        "{\"tool\":\"kda\",\"version\":\"" KDA_VERSION "\",\"image\":\"a\\\"b.raw\",\"rows\":[],"
+        "{\"tool\":\"kda\",\"version\":\"" KDA_VERSION
+        "\",\"schema\":1,\"image\":\"a\\\"b.raw\",\"rows\":[],"
         "\"gaps\":[]}\n");
     struct kda_process process = {.va = 1};
     struct kda_gaps gaps;
@@ -264,7 +265,8 @@ static void test_json_frame(void **state)
     kda_report_process(report, &process, NULL);
     kda_report_gaps(report, &gaps);
     end(report, &sink,
-        "{\"tool\":\"kda\",\"version\":\"" KDA_VERSION "\",\"image\":\"a\\\"b.raw\",\"rows\":[\n"
+        "{\"tool\":\"kda\",\"version\":\"" KDA_VERSION
+        "\",\"schema\":1,\"image\":\"a\\\"b.raw\",\"rows\":[\n"
         "{\"row\":\"process\",\"va\":\"0x1\",\"found_by\":[]},\n"
         "{\"row\":\"process\",\"va\":\"0x1\",\"found_by\":[]}\n],\"gaps\":[\n"
         "{\"row\":\"gap\",\"what\":\"session\",\"va\":\"0xffffa40000000000\",\"reason\":\"paged_"
