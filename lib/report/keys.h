@@ -16,7 +16,7 @@
  *     IN_ITEMS(parent, ...)                a list of objects in an object
  *     SHOW(name, place, heading, flags)    one more column of text
  *     END                                  ends the kind
- *     ITEM(name, type, doc) ... END_ITEM   members of the objects of a list
+ *     ITEM(name, type) ... END_ITEM        members of the objects of a list
  *
  * The order of the lines is the order of json. Columns of csv and text stand by `place`, those of
  * one place in the order of the lines. A new key comes last, with the highest place of its kind; it

@@ -33,7 +33,7 @@ KEY(cookie, hex, 1, NULL, 0, "registry callbacks",
     o->readable && o->kind == KDA_CALLBACK_REGISTRY, o->cookie)
 END
 
-ITEM(evidence, struct kda_evidence, "what the finding rests on")
+ITEM(evidence, struct kda_evidence)
 KEY(name, text, 1, NULL, 0, "of the value", true, o->name)
 KEY(va, address, 1, NULL, 0, "of the value; left out for what other rows add up to", true, o->va)
 KEY(found, text, 1, NULL, 0, "what is there", true, o->found)

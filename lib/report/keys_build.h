@@ -26,7 +26,7 @@
     }                                                                                              \
     static void build_##name(struct kda_row *row, const kind_type *o) {
 #define END }
-#define ITEM(name, item_type, doc)                                                                 \
+#define ITEM(name, item_type)                                                                      \
     static void put_##name(struct kda_row *row, const item_type *o) { kda_put_object(row, NULL);
 #define END_ITEM kda_put_end(row); }
 

@@ -24,7 +24,7 @@
         (counts)->fields_found)                                                                    \
     KEY(fields_total, uint, place, of, of_flags, "of so many", counts, (counts)->fields_total)
 
-ITEM(driver, struct kda_image_driver, "driver that a triage dump names")
+ITEM(driver, struct kda_image_driver)
 KEY(name, text, 2, NULL, 0, "file name", true, o->name)
 KEY(base, hex, 1, NULL, 0, "address", true, o->base)
 KEY(size, uint, 1, NULL, 0, "bytes", true, o->size)
@@ -32,7 +32,7 @@ KEY(timestamp, hex, 1, NULL, 0, "TimeDateStamp", true, o->timestamp)
 KEY(checksum, uint, 0, NULL, J, "CheckSum", true, o->checksum)
 END_ITEM
 
-ITEM(anchor, struct anchor_row, "anchor that was looked for")
+ITEM(anchor, struct anchor_row)
 KEY(name, text, 1, NULL, 0, "of the anchor", true, kda_fit_anchor_name(o->anchor))
 KEY(verdict, text, 1, NULL, 0, "`accepted`, `rejected`, `not_found`, `not_tried`", true,
     kda_fit_verdict_name(o->at->verdict))

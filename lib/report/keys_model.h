@@ -10,7 +10,7 @@
     KEY(layout, text, 0, NULL, J, "`fitted` where the layout was worked out ([fit.md](fit.md))",   \
         row->fitted, "fitted")
 
-ITEM(session_consumer, struct kda_etw_consumer, "consumer that any witness found")
+ITEM(session_consumer, struct kda_etw_consumer)
 KEY(pid, uint, 1, NULL, 0, "process id", o->has_pid, o->pid)
 KEY(process, text, 1, NULL, 0, "its short name", true, known(o->process))
 KEY(va, hex, 0, NULL, J, "`_ETW_REALTIME_CONSUMER`", true, o->va)
@@ -87,7 +87,7 @@ KEY(buffers_lost, uint, 5, "Buffers Lost", R | O, "buffers that this consumer di
 LAYOUT
 END
 
-ITEM(enable, struct enable_slot, "enable slot that is on or still holds values")
+ITEM(enable, struct enable_slot)
 KEY(slot, uint, 1, NULL, 0, "place in EnableInfo", true, o->slot)
 KEY(enabled, flag, 1, NULL, 0, "IsEnabled", true, o->at->enabled != 0)
 KEY(session_id, uint, 1, NULL, 0, "slot of the session", true,
@@ -100,7 +100,7 @@ KEY(match_all, hex, 1, NULL, 0, "keywords that are all needed", true, o->at->mat
 KEY(property, uint, 1, NULL, 0, "EnableProperty", true, o->at->property)
 END_ITEM
 
-ITEM(filter, struct kda_etw_filter, "what FilterData of a slot restricts")
+ITEM(filter, struct kda_etw_filter)
 KEY(slot, uint, 1, NULL, 0, "the slot", true, o->slot)
 KEY(va, hex, 1, NULL, 0, "FilterData", true, o->va)
 KEY(flags, uint, 0, NULL, J, "FilterFlags", o->has_flags, o->flags)
@@ -111,7 +111,7 @@ KEY(others, bits, 0, NULL, J, "kinds of filters that are present and not decoded
     o->others, filter_kinds)
 END_ITEM
 
-ITEM(registration, struct kda_etw_registration, "registration of the provider")
+ITEM(registration, struct kda_etw_registration)
 KEY(va, hex, 2, NULL, 0, "`_ETW_REG_ENTRY`", true, o->va)
 KEY(kind, text, 1, NULL, 0, "`user` or `kernel`", o->has_kind, o->kernel ? "kernel" : "user")
 KEY(pid, uint, 1, NULL, 0, "process (user mode)", o->has_pid, o->pid)

@@ -30,7 +30,7 @@ enum {
         {.path = "row", .type = KDA_KEY_text,                                                      \
          .flags = (kind_flags) & KDA_KIND_NO_ROW ? KDA_COLUMN_JSON_ONLY : 0},
 #define END {.path = NULL}};
-#define ITEM(name, item_type, doc) static const struct kda_key name##_items[] = {
+#define ITEM(name, item_type)      static const struct kda_key name##_items[] = {
 #define END_ITEM {.path = NULL}};
 
 #define ROW(text, kind, at, head, bits, say, doc, members)                                         \

@@ -188,7 +188,8 @@ static const struct kda_token *find_key(const struct kda_row *row, const struct 
                                         const struct kda_token *end, const char *key, size_t size)
 {
     for (; token < end && token->type != KDA_TOKEN_END; token = kda_token_next(row, token))
-        if (token->key && strncmp(token->key, key, size) == 0 && token->key[size] == '\0')
+        if (token->key && token->key[0] == key[0] && strncmp(token->key, key, size) == 0 &&
+            token->key[size] == '\0')
             return token;
     return NULL;
 }

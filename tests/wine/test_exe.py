@@ -102,6 +102,21 @@ class Names(unittest.TestCase):
         self.assertIn("нет.raw", result.stderr)
         self.assertIn("error 2", result.stderr)
 
+    def test_output_folder(self):
+        here, there = (os.path.join(self.folder, name) for name in ("here", "Tabellen-ß"))
+        for _ in range(2):  # into a folder that is new, and over the tables of the run before
+            self.assertEqual(common.kda("map", "-f", "csv", "-o", here, self.image).returncode, 0)
+            result = exe("map", "-f", "csv", "-o", there, self.image)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual(sorted(os.listdir(there)), sorted(os.listdir(here)))
+            for name in set(os.listdir(here)) - {"info.csv"}:
+                with open(os.path.join(here, name), "rb") as a, \
+                        open(os.path.join(there, name), "rb") as b:
+                    self.assertEqual(a.read(), b.read(), name)
+        refused = exe("map", "-f", "csv", "-o", self.image, self.image)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("-o FOLDER", refused.stderr)
+
     def test_output_file(self):
         target = os.path.join(self.folder, "Bericht-ß.txt")
         with open(target, "w") as f:
