@@ -74,10 +74,10 @@ enum {
     CLI_GROUP_MEMORY = 1024,  /* commands that take events from trace buffers */
     CLI_GROUP_COMPARE = 2048, /* commands that compare */
     CLI_GROUP_AUDIT = 4096,
-    CLI_GROUP_FORMAT = 8192, /* commands that print, and leave nothing out by its text */
-    CLI_GROUP_LIVE = 16384,  /* commands that may take a dump first */
-    CLI_GROUP_DUMP = 32768,  /* commands that take one */
-    CLI_GROUP_CARVE = 65536, /* commands that may scan memory for objects on no list */
+    CLI_GROUP_FORMAT = 8192,   /* commands that print, and leave nothing out by its text */
+    CLI_GROUP_LIVE = 16384,    /* commands that may take a dump first */
+    CLI_GROUP_DUMP = 32768,    /* commands that take one */
+    CLI_GROUP_CARVE = 65536,   /* commands that may scan memory for objects on no list */
     CLI_GROUP_TABLES = 131072, /* commands that always print rows of several kinds */
 };
 

@@ -38,8 +38,8 @@ const struct cli_command cli_commands[] = {
      "a file for each kind.\n"
      "kda map --live --dump FILE takes a live dump of this machine first (kda live-dump, on\n"
      "Windows) and keeps it.",
-     ETW | CLI_GROUP_ALL | CLI_GROUP_CARVE | CLI_GROUP_LIVE | CLI_GROUP_DUMP | CLI_GROUP_TABLES, 0, 1,
-     cli_run_map, NULL},
+     ETW | CLI_GROUP_ALL | CLI_GROUP_CARVE | CLI_GROUP_LIVE | CLI_GROUP_DUMP | CLI_GROUP_TABLES,
+     0, 1, cli_run_map, NULL},
     {"callbacks", "IMAGE", "what drivers asked the kernel to call: notify routines and others",
      NULL,
      IMAGE, 1, 1, cli_run_callbacks, NULL},

@@ -69,8 +69,8 @@ KEY(attack, text, 1, "ATT&CK", V, "MITRE ATT&CK technique", true, o->check->atta
 KEY(false_positives, text, 1, "Also caused by", V, "when a healthy machine shows the same", true,
     o->check->false_positives)
 ITEMS(corroborated_by, corroborating, 2, "Corroborated by", O, "{check}[ of {name}][ at {va}]",
-      "findings of other checks with the same cause, which this one stands for; `text` quotes them, "
-      "`evidence` holds theirs too",
+      "findings of other checks with the same cause, which this one stands for; `text` quotes "
+      "them, `evidence` holds theirs too",
       o->corroborating_count > 0, each_corroborating, o)
 OBJECT(joined_to, "the finding that stands for this one; text does not show this one by itself",
        o->joined_to)

@@ -40,6 +40,40 @@ KEY(state, address, 0, NULL, J, "where it was found", true, o->at->state)
 KEY(refused, uint, 1, NULL, 0, "candidates that failed the checks", true, o->at->refused)
 END_ITEM
 
+ITEM(completeness, struct kda_recall_item)
+KEY(name, text, 1, NULL, 0, "of the anchor (a global that leads on), list, table or count", true,
+    o->name)
+KEY(object, text, 0, NULL, J,
+    "what it leads to or counts: `process`, `driver`, `job`, `table page`, `logger slot`, "
+    "`provider`, `consumer`, `registration`, `user registration`, `callback`, …",
+    true, o->object)
+KEY(of, text, 1, NULL, 0, "silo, session, type or kind of callback, where there are several", true,
+    o->of)
+KEY(va, address, 0, NULL, J, "where it stands", true, o->va)
+KEY(state, text, 1, NULL, 0,
+    "`complete`; `broken`: it ends early; `missing`: not in the image; `unknown`: not known for "
+    "this build; left out for a mere count",
+    !o->only_count, kda_recall_state_name(o->state))
+KEY(lists, uint, 0, NULL, J, "lists that the object stands for, where several", o->lists, o->lists)
+KEY(whole, uint, 0, NULL, J, "of so many whole ones", o->lists, o->whole)
+KEY(found, uint, 1, NULL, 0, "objects that it led to", o->has_found, o->found)
+KEY(by_others, uint, 0, NULL, J, "objects of the kind that only other witnesses named",
+    o->has_others, o->by_others)
+KEY(counted, uint, 1, NULL, 0,
+    "the kernel's own count; for handle tables the pages that NextHandleNeedingPool promises",
+    o->has_count, o->counted)
+KEY(count_va, address, 1, NULL, 0, "where the count stands; a sum has none", true, o->count_va)
+KEY(uncounted, text, 0, NULL, J, "why there is no count, or not all of it", true, o->uncounted)
+KEY(broken_at, address, 0, NULL, J, "first place that fails, forward", true, o->broken_va[0])
+KEY(broken_back, address, 0, NULL, J, "first place that fails, backward", true, o->broken_va[1])
+KEY(reason, text, 0, NULL, J, "why, as of a gap", o->reason != KDA_OK, kda_status_name(o->reason))
+END_ITEM
+
+#define IN_SHORT                                                                                   \
+    "{name}[ of {of}][: {state}][, {whole} of][ {lists} whole][, {found} found]"                   \
+    "[, {by_others} by others only][, {counted} counted][ at {count_va}][, {uncounted}]"           \
+    "[, breaks at {broken_at}][ and {broken_back}][ ({reason})]"
+
 KIND(INFO, info, struct info_row, KDA_KIND_VERTICAL, "What the image is (`kda info`).")
 KEY(format, text, 2, "Format name", 0, "name of the image format, as in `kda formats`", true,
     o->image->format)
@@ -145,6 +179,11 @@ IN(fit, proven, texts, 6, "Proven", O | V | L, "names of the fields", true, each
 IN(fit, fitted, texts, 6, "Fitted", O | V | L, "names of the fields", true, each_fitted,
    o->facts->fit)
 CLOSE
+ITEMS(completeness, completeness, 7, "Completeness", O | V | L, IN_SHORT,
+      "what is whole and what is not, an object for each anchor, list or table, and count. A "
+      "session has one of its own where its NumConsumers differs from the consumers found or cannot "
+      "be read",
+      o->facts->recall, each_completeness, o->facts->recall)
 END
 
 KIND(SYMBOLS, symbols, struct symbols_row, KDA_KIND_VERTICAL,
@@ -192,5 +231,6 @@ KEY(title, text, 3, "Title", 0, "in words", true, o->title)
 BOOL(usable, 2, "Usable", 0, "yes|no", "this build can read it", true, o->usable)
 KEY(advice, text, 3, "Advice", O, "what to do instead", true, o->advice)
 END
+#undef IN_SHORT
 #undef KERNEL_ID
 #undef SYMBOL_COUNTS

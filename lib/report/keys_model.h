@@ -59,7 +59,8 @@ KEY(num_consumers, uint, 8, NULL, 0, "the kernel's own count", HAS(o, NUM_CONSUM
     o->num_consumers)
 ITEMS(consumers, session_consumer, 8, "Consumers", O, "{process} ({pid})",
       "each consumer that any witness found", true, each_session_consumer, o)
-KEY(found_by, bits, 10, NULL, 0, "`pool` (memory, `--carve`); left out: the session has a slot",
+KEY(found_by, bits, 10, NULL, 0,
+    "only of sessions that no slot holds: `pool` (`--carve`); `id` is then the stored id",
     o->found_by == KDA_SESSION_POOL, o->found_by, session_ways)
 LAYOUT
 END
@@ -123,8 +124,8 @@ KEY(group_enable_mask, uint, 1, NULL, 0, "GroupEnableMask", o->has_group_enable_
     o->group_enable_mask)
 KEY(flags, names, 0, NULL, J, "names of the bits", o->has_flags, kda_etw_reg_flag_names,
     o->flags)
-KEY(found_by, bits, 0, NULL, J, "`list`, `group_list`, `handle`, `symbol`, `pool`", true, o->found_by,
-    registration_ways)
+KEY(found_by, bits, 0, NULL, J, "`list`, `group_list`, `handle`, `symbol`, `pool`", true,
+    o->found_by, registration_ways)
 KEY(handle, hex, 0, NULL, J, "value in the owner's handle table", o->has_handle, o->handle)
 END_ITEM
 
@@ -176,8 +177,10 @@ KEY(exit_time, time, 2, "Exited", O, "left out while the process runs", true,
 KEY(protection, uint, 2, "Prot", R | O | X, "`PS_PROTECTION.Level`", o->at->has_protection,
     o->at->protection)
 KEY(silo, text, 1, "Silo", H, "as of a session", true, o->silo)
-KEY(found_by, bits, 2, "Found By", 0, "`list`, `handle_table`, `cid`, `back_pointer`, `pool`", true, o->at->found_by,
-    process_ways)
+KEY(found_by, bits, 2, "Found By", 0,
+    "`list`, `handle_table`, `cid`; `back_pointer` (only other objects name it); `pool` (`--carve`: "
+    "nothing names it)",
+    true, o->at->found_by, process_ways)
 LAYOUT
 END
 

@@ -179,6 +179,7 @@ static void each_fitted(struct kda_row *row, const struct kda_fit *fit)
 
 static void each_driver(struct kda_row *row, const struct kda_image_info *image);
 static void each_anchor(struct kda_row *row, const struct kda_fit_info *fit);
+static void each_completeness(struct kda_row *row, const struct kda_recall *recall);
 
 #include "keys_build.h"
 
@@ -198,6 +199,14 @@ static void each_anchor(struct kda_row *row, const struct kda_fit_info *fit)
 {
     for (size_t i = 0; i < KDA_ANCHOR_COUNT; i++)
         put_anchor(row, &(struct anchor_row){(enum kda_fit_anchor)i, &fit->anchor[i]});
+}
+
+static void each_completeness(struct kda_row *row, const struct kda_recall *recall)
+{
+    size_t count;
+    const struct kda_recall_item *items = kda_recall_items(recall, &count);
+    for (size_t i = 0; i < count; i++)
+        put_completeness(row, &items[i]);
 }
 
 /* A driver of a triage dump that starts where the kernel starts is the kernel: its PE identity. */

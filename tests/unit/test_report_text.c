@@ -241,8 +241,9 @@ static void test_csv_headings_are_fixed(void **state)
     end(report, &sink,
         "row,silo,id,logger_id,collecting,mode,buffer_size,buffers,max_buffers,buffers_written,"
         "events_lost,buffers_lost,realtime_buffers_lost,name,va,mode_flags,accept_new_events,clock,"
-        "get_cpu_clock,start_time,instance_guid,security,num_consumers,consumers,log_file\r\n"
-        "session,host,1,,,,,,,,,,,,0x2,,-5,,,,,,,,\r\n");
+        "get_cpu_clock,start_time,instance_guid,security,num_consumers,consumers,log_file,"
+        "found_by\r\n"
+        "session,host,1,,,,,,,,,,,,0x2,,-5,,,,,,,,,\r\n");
 }
 
 /* Tables of several widths in one file are what csv readers fail on. */
