@@ -181,8 +181,8 @@ IN(fit, fitted, texts, 6, "Fitted", O | V | L, "names of the fields", true, each
 CLOSE
 ITEMS(completeness, completeness, 7, "Completeness", O | V | L, IN_SHORT,
       "what is whole and what is not, an object for each anchor, list or table, and count. A "
-      "session has one of its own where its NumConsumers differs from the consumers found or cannot "
-      "be read",
+      "session has one of its own where its NumConsumers differs from the consumers found or "
+      "cannot be read",
       o->facts->recall, each_completeness, o->facts->recall)
 END
 

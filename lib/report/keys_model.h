@@ -178,8 +178,8 @@ KEY(protection, uint, 2, "Prot", R | O | X, "`PS_PROTECTION.Level`", o->at->has_
     o->at->protection)
 KEY(silo, text, 1, "Silo", H, "as of a session", true, o->silo)
 KEY(found_by, bits, 2, "Found By", 0,
-    "`list`, `handle_table`, `cid`; `back_pointer` (only other objects name it); `pool` (`--carve`: "
-    "nothing names it)",
+    "`list`, `handle_table`, `cid`; `back_pointer` (only other objects name it); `pool` "
+    "(`--carve`: nothing names it)",
     true, o->at->found_by, process_ways)
 LAYOUT
 END
