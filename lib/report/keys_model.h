@@ -79,7 +79,8 @@ KEY(image, text, 9, "Image", O, "NT path of the owner", true, known(o->image))
 KEY(va, hex, 2, "Address", R, "`_ETW_REALTIME_CONSUMER`", true, o->va)
 KEY(found_by, bits, 4, "Found By", 0,
     "`list` (the session's consumer list), `handle` (an EtwConsumer handle), `pool` (memory, "
-    "`--carve`). Without `list`: the object is not on its session's list",
+    "`--carve`), `link` (the links of another entry). Without `list`: the object is not "
+    "on its session's list",
     true, o->found_by, consumer_ways)
 KEY(handle, hex, 3, "Handle", R, "value in the owner's handle table", o->has_handle, o->handle)
 KEY(flags, uint, 6, NULL, 0, "Flags", o->has_flags, o->flags)
@@ -124,7 +125,7 @@ KEY(group_enable_mask, uint, 1, NULL, 0, "GroupEnableMask", o->has_group_enable_
     o->group_enable_mask)
 KEY(flags, names, 0, NULL, J, "names of the bits", o->has_flags, kda_etw_reg_flag_names,
     o->flags)
-KEY(found_by, bits, 0, NULL, J, "`list`, `group_list`, `handle`, `symbol`, `pool`", true,
+KEY(found_by, bits, 0, NULL, J, "`list`, `group_list`, `handle`, `symbol`, `pool`, `link`", true,
     o->found_by, registration_ways)
 KEY(handle, hex, 0, NULL, J, "value in the owner's handle table", o->has_handle, o->handle)
 END_ITEM
@@ -144,7 +145,7 @@ KEY(group, guid, 5, NULL, 0, "provider group", o->has_group, o->group)
 KEY(va, hex, 5, NULL, 0, "`_ETW_GUID_ENTRY`", true, o->va)
 KEY(found_by, bits, 5, NULL, 0,
     "`table` (hash bucket), `registration` (back pointer), `embedded` (inside the silo state), "
-    "`symbol` (a kernel global), `pool` (memory, `--carve`)",
+    "`symbol` (a kernel global), `pool` (memory, `--carve`), `link` (the links of another entry)",
     true, o->found_by, provider_ways)
 OBJECT(provider_enable, "what all sessions together ask for", o->combined.readable)
 IN(provider_enable, enabled, flag, 4, NULL, 0, "IsEnabled", true, o->combined.enabled != 0)

@@ -9,9 +9,11 @@
 #define HAS(s, id) KDA_ETW_HAS(s, S, id)
 
 static const char *const session_ways[] = {"slot", "pool"};
-static const char *const consumer_ways[] = {"list", "handle", "pool"};
-static const char *const provider_ways[] = {"table", "registration", "embedded", "symbol", "pool"};
-static const char *const registration_ways[] = {"list", "group_list", "handle", "symbol", "pool"};
+static const char *const consumer_ways[] = {"list", "handle", "pool", "link"};
+static const char *const provider_ways[] = {"table",  "registration", "embedded",
+                                            "symbol", "pool",         "link"};
+static const char *const registration_ways[] = {"list",   "group_list", "handle",
+                                                "symbol", "pool",       "link"};
 static const char *const process_ways[] = {"list", "handle_table", "cid", "back_pointer", "pool"};
 static const char *const filter_kinds[] = {
     "package_id",     "package_app",        "container", "payload",
