@@ -250,7 +250,7 @@ enum {
     KDA_FOUND_HANDLE_TABLE = 2,
     KDA_FOUND_CID = 4,
     KDA_FOUND_BACK_POINTER = 8, /* a consumer, registration, handle, job or process names it */
-    KDA_FOUND_POOL = 16, /* nothing but a pool block (option carve) */
+    KDA_FOUND_POOL = 16,        /* nothing but a pool block (option carve) */
 };
 
 struct kda_process {
@@ -268,9 +268,9 @@ struct kda_process {
     uint64_t cid_va;                             /* entry in the CID table, 0 = none */
     uint64_t cid;                                /* the id of that entry */
 
-    uint64_t job;                                /* EJOB, 0 = none */
-    uint64_t server_silo;                        /* EJOB of the server silo, 0 = host or unknown */
-    bool has_silo; /* job and server_silo were read (or do not exist in this build) */
+    uint64_t job;         /* EJOB, 0 = none */
+    uint64_t server_silo; /* EJOB of the server silo, 0 = host or unknown */
+    bool has_silo;        /* job and server_silo were read (or do not exist in this build) */
 };
 
 /* All processes that any witness names: the active list, the handle-table list, the CID table; with

@@ -252,12 +252,26 @@ static bool start_from_data(struct kda_fit *fit)
     return false;
 }
 
+/* A witness less: what was to be read is not in the image, whatever else leads to the processes. */
+static void tell_missing_export(struct kda_fit *fit, const char *name)
+{
+    uint64_t at, value;
+    struct kda_error why;
+    if (kda_kernel_export(fit->kernel, name, &at, NULL) != KDA_OK)
+        return;
+    enum kda_status status = kda_read(fit->kernel, at, &value, sizeof(value), &why);
+    if (kda_status_is_gap(status))
+        kda_gaps_add(kda_kernel_gaps(fit->kernel), "processes", at, status, "%s: %s", name,
+                     why.text);
+}
+
 bool kda_fit_find_start(struct kda_fit *fit)
 {
     const struct kda_image_info *image = kda_image_info(kda_kernel_image(fit->kernel));
     uint64_t head = 0;
     struct origin origin = {kda_fit_export_pointer(fit, "PsInitialSystemProcess", NULL), false,
                             true};
+    tell_missing_export(fit, "PsInitialSystemProcess");
     collect_starts(fit);
     if (start_from(fit, &origin))
         return true;

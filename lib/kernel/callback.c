@@ -121,9 +121,9 @@ static void read_slot(struct reading *reading, uint32_t slot, uint64_t slot_va, 
     uint64_t va = reference & ~KDA_FAST_REF_BITS;
     struct kda_error why;
     uint8_t bytes[KDA_ROUTINE_SIZE];
-    enum kda_status status =
-        kda_is_kernel_va(kernel, va) ? kda_read(kernel, va, bytes, sizeof(bytes), &why)
-                                     : KDA_UNMAPPED;
+    enum kda_status status = kda_is_kernel_va(kernel, va)
+                                 ? kda_read(kernel, va, bytes, sizeof(bytes), &why)
+                                 : KDA_UNMAPPED;
     if (status == KDA_UNMAPPED ||
         (status == KDA_OK && !kda_is_kernel_va(kernel, kda_le64(bytes + KDA_ROUTINE_FUNCTION)))) {
         (void)!kda_fail_at(&why, KDA_BAD_DATA, "kernel", slot_va,
@@ -178,8 +178,11 @@ static bool locate(struct reading *reading, enum kda_callback_kind kind, enum kd
     if (source->va)
         return true;
     source->status = KDA_NO_SYMBOL;
-    source->by_code =
-        kda_callback_by_code(reading->kernel, kind, &source->va, &source->why) == KDA_OK;
+    enum kda_status status = kda_callback_by_code(reading->kernel, kind, &source->va, &source->why);
+    source->by_code = status == KDA_OK;
+    reading->kind = kind;
+    if (kda_status_is_gap(status))
+        missing(reading, reading->kernel->info.base, status, &source->why);
     return source->by_code;
 }
 

@@ -266,9 +266,9 @@ static enum kda_status not_found(const struct search *search, const char *first,
         return kda_fail(err, search->unread, "kernel",
                         "the code that would name it is not in the image");
     if (!first) /* nothing to add to what the caller knows */
-        return kda_fail(err, KDA_ABSENT, "kernel", "%s", "");
-    return kda_fail(err, KDA_ABSENT, "kernel", "the code of %s names no place that holds callbacks",
-                    first);
+        return kda_fail(err, KDA_NO_SYMBOL, "kernel", "%s", "");
+    return kda_fail(err, KDA_NO_SYMBOL, "kernel",
+                    "the code of %s names no place that holds callbacks", first);
 }
 
 enum kda_status kda_callback_by_code(struct kda_kernel *kernel, enum kda_callback_kind kind,
