@@ -194,7 +194,7 @@ def scalar_list(results):
     keys = collections.Counter()
     for result in results:
         keys.update(result.scalars)
-    return ["Values without a second witness, which changed bytes may change unseen: " +
+    return [] if not keys else ["Values without a second witness, which changed bytes may change unseen: " +
             ", ".join("`%s`" % key for key in sorted(keys)) + "."]
 
 
