@@ -11,6 +11,7 @@ row or value was wrong or something vanished without a word, or recall of a kind
 """
 import argparse
 import collections
+import functools
 import json
 import multiprocessing
 import os
@@ -29,6 +30,12 @@ TITLES = {"whole": "as it is", "missing": "each page missing", "zero": "each pag
           "0x41": "each page 0x41", "other": "each page another", "pairs": "pairs of kernel pages",
           "mutants": "single edits", "uniform": "uniform loss", "clustered": "clustered loss",
           "smeared": "smeared loss"}
+
+
+@functools.lru_cache(maxsize=2)
+def subject_of(image, symbols):
+    """Tasks of one image follow each other."""
+    return Subject(image, symbols=symbols)
 
 
 class Task:
@@ -56,7 +63,7 @@ class Task:
                 for seed in range(o.seed, o.seed + o.seeds)]
 
     def run(self):
-        subject = Subject(self.image, symbols=self.symbols)
+        subject = subject_of(self.image, self.symbols)
         result = Result(self)
         recall = self.kind in ("whole", "missing") + LOSSES
         if self.kind == "whole":
@@ -131,9 +138,10 @@ def tasks(options):
             for symbols in ways:
                 for rate in RATES if kind in LOSSES else (None,):
                     out.append(Task(image, symbols, kind, rate, options))
-    # The longest first, so that no core waits at the end.
+    # The longest first, so that no core waits at the end; then image by image.
     order = ("mutants", "pairs") + damage.KINDS
-    return sorted(out, key=lambda t: order.index(t.kind) if t.kind in order else len(order))
+    return sorted(out, key=lambda t: (order.index(t.kind) if t.kind in order else len(order),
+                                      t.image, t.symbols or ""))
 
 
 def merged(results, key):
@@ -186,7 +194,7 @@ def scalar_list(results):
     keys = collections.Counter()
     for result in results:
         keys.update(result.scalars)
-    return ["Values without a second witness, which changed bytes may change unseen: " +
+    return [] if not keys else ["Values without a second witness, which changed bytes may change unseen: " +
             ", ".join("`%s`" % key for key in sorted(keys)) + "."]
 
 
