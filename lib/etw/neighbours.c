@@ -13,7 +13,8 @@ struct around {
     struct kda_etw *etw;
     uint32_t at; /* of the link in the object */
     const struct kda_etw_provider *provider;
-    uint64_t entry; /* that the registrations of this list name */
+    enum kda_field_id back; /* of a registration: to the entry whose list this is */
+    uint64_t entry;
     bool found;
 };
 
@@ -42,7 +43,7 @@ static enum kda_step on_registration(void *context, uint64_t link_va, enum kda_l
     struct kda_etw *etw = around->etw;
     uint64_t va = link_va - around->at, entry;
     if (how == KDA_LINK_MISSING || kda_map_get(&etw->registration_by_va, va, NULL) ||
-        kda_read_field(etw->kernel, va, KDA_F_ETW_REG_ENTRY_GuidEntry, &entry, NULL) != KDA_OK ||
+        kda_read_field(etw->kernel, va, around->back, &entry, NULL) != KDA_OK ||
         entry != around->entry || !kda_etw_plausible_registration(etw, va))
         return KDA_STEP_REFUSE;
     return taken(around, kda_etw_registration(etw, va, KDA_REG_LINK));
@@ -72,6 +73,20 @@ static void look(struct around *around, uint64_t va, enum kda_field_id link, siz
         around->etw->out_of_memory = true;
 }
 
+static void look_around_registration(struct around *around, const struct kda_etw_registration *row)
+{
+    if (!row->readable)
+        return;
+    around->entry = row->guid_entry;
+    around->back = KDA_F_ETW_REG_ENTRY_GuidEntry;
+    if (!(row->found_by & KDA_REG_LIST))
+        look(around, row->va, KDA_F_ETW_REG_ENTRY_RegList, KDA_ETW_MAX_REGS, on_registration);
+    around->entry = row->group_entry;
+    around->back = KDA_F_ETW_REG_ENTRY_GroupEntry;
+    if (row->group_entry && !(row->found_by & KDA_REG_GROUP_LIST))
+        look(around, row->va, KDA_F_ETW_REG_ENTRY_GroupRegList, KDA_ETW_MAX_REGS, on_registration);
+}
+
 bool kda_etw_read_neighbours(struct kda_etw *etw)
 {
     struct around around = {.etw = etw};
@@ -83,12 +98,9 @@ bool kda_etw_read_neighbours(struct kda_etw *etw)
                  on_consumer);
     }
     for (size_t *i = &etw->around_registrations;
-         *i < etw->registrations.count && !kda_etw_stop(etw); (*i)++) {
-        const struct kda_etw_registration *row = etw->registrations.items[*i];
-        around.entry = row->guid_entry;
-        if (row->readable && !(row->found_by & KDA_REG_LIST))
-            look(&around, row->va, KDA_F_ETW_REG_ENTRY_RegList, KDA_ETW_MAX_REGS, on_registration);
-    }
+         *i < etw->registrations.count && !kda_etw_stop(etw); (*i)++)
+        look_around_registration(&around, etw->registrations.items[*i]);
+
     for (size_t *i = &etw->around_providers; *i < etw->providers.count && !kda_etw_stop(etw);
          (*i)++) {
         around.provider = etw->providers.items[*i];

@@ -240,7 +240,12 @@ struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
 struct kda_etw_silo *kda_etw_default_silo(struct kda_etw *etw, bool readable,
                                           enum kda_field_id member)
 {
-    return readable && kda_has_field(etw->kernel, member) ? NULL : &etw->silos[0];
+    const struct kda_symbols *symbols = kda_kernel_symbols(etw->kernel);
+    /* A build without the member has objects of the host alone. A layout that was worked out may
+     * just not know it: then nobody can tell. */
+    bool unknown = !kda_has_field(etw->kernel, member) && etw->silos[0].state != 0 && symbols &&
+                   strcmp(kda_symbols_info(symbols)->source, "fitted") == 0;
+    return unknown || (readable && kda_has_field(etw->kernel, member)) ? NULL : &etw->silos[0];
 }
 
 const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,

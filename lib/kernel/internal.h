@@ -165,6 +165,9 @@ struct kda_proof {
         unsigned good, bad;
     } piece[KDA_PROOF_PIECES];
 };
+/* Fills a process whose address and witnesses are known; gaps for what cannot be read. */
+enum kda_status kda_process_read(struct kda_kernel *kernel, struct kda_process *process,
+                                 struct kda_error *err);
 void kda_process_prove(struct kda_kernel *kernel, uint64_t va, struct kda_proof *proof);
 /* More speaks against what stands on the page of `va` than for it. */
 bool kda_proof_doubts(const struct kda_proof *proof, uint64_t va);

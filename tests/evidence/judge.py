@@ -111,8 +111,9 @@ class Judge:
 
     def silent(self, case):
         """Rows and values that the undamaged image has and this case lacks, with exit code 0. An
-        edited qword is let off: a slot that says "unused" is as good as one that was."""
-        if case.code != 0 or case.words.startswith("@"):
+        edited qword and another page of the same machine are let off: a slot that says "unused"
+        is as good as one that was."""
+        if case.code != 0 or case.words.startswith(("@", "=")):
             return []
         self.faults, self.edited = [], case.damage()[1]
         added = {identity(row): row for row in case.added}
