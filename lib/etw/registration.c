@@ -151,15 +151,27 @@ void kda_etw_join_registrations(struct kda_etw *etw)
     }
 }
 
-/* True when `entry` is known or looks like a GUID entry. Of one whose memory is missing two have to
- * speak: a single pointer may have been overwritten. */
+/* The registration at the end of an entry's list links to the head in the entry. */
+static bool links_to(struct kda_etw *etw, uint64_t reg, enum kda_field_id link, uint64_t entry)
+{
+    uint64_t head = kda_etw_member(etw, entry, KDA_F_ETW_GUID_ENTRY_RegListHead);
+    uint64_t at = kda_etw_member(etw, reg, link);
+    uint8_t links[16];
+    return head != 0 && at != 0 &&
+           kda_read(etw->kernel, at, links, sizeof(links), NULL) == KDA_OK &&
+           (kda_le64(links) == head || kda_le64(links + 8) == head);
+}
+
+/* True when `entry` is known or looks like a GUID entry. Of one whose memory is missing two
+ * pointers have to speak: one may have been overwritten. */
 static bool back_pointer(struct kda_etw *etw, const struct kda_etw_registration *reg,
-                         uint64_t entry)
+                         uint64_t entry, enum kda_field_id link)
 {
     if (entry == 0 || kda_map_get(&etw->provider_by_va, entry, NULL))
         return entry != 0;
     enum kda_status status = kda_etw_check_entry(etw, entry);
-    if (status == KDA_OK || (status == KDA_ABSENT && kda_etw_named_twice(etw, entry)))
+    if (status == KDA_OK || (status == KDA_ABSENT && (links_to(etw, reg->va, link, entry) ||
+                                                      kda_etw_named_twice(etw, entry))))
         return true;
     kda_gaps_add(kda_etw_gaps(etw), "registration", reg->va, status,
                  "names 0x%016llx, where no GUID entry %s", (unsigned long long)entry,
@@ -171,9 +183,9 @@ static bool back_pointer(struct kda_etw *etw, const struct kda_etw_registration 
  * registrations on the group list; to walk the other one would invent objects. */
 static void read_back_pointers(struct kda_etw *etw, const struct kda_etw_registration *reg)
 {
-    if (back_pointer(etw, reg, reg->guid_entry))
+    if (back_pointer(etw, reg, reg->guid_entry, KDA_F_ETW_REG_ENTRY_RegList))
         (void)kda_etw_provider(etw, reg->guid_entry, 0);
-    if (!back_pointer(etw, reg, reg->group_entry))
+    if (!back_pointer(etw, reg, reg->group_entry, KDA_F_ETW_REG_ENTRY_GroupRegList))
         return;
     struct kda_etw_provider *group = kda_etw_provider(etw, reg->group_entry, 0);
     if (group && !group->has_type) {

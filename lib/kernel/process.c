@@ -380,21 +380,21 @@ enum kda_status kda_process_check(struct kda_kernel *kernel, uint64_t va)
     return kda_proof_convinces(&proof) ? KDA_OK : KDA_BAD_DATA;
 }
 
-/* Reads what was recorded since there were `before` of them. */
+/* Ends what adds processes to those that are known, `before` of them. */
 static enum kda_status read_added(struct process_scan *scan, size_t before, size_t *added,
                                   struct kda_error *err)
 {
     struct kda_kernel *kernel = scan->kernel;
-    enum kda_status status = scan->status;
-    for (size_t i = before; i < kernel->process_count && status == KDA_OK; i++)
-        status = kda_process_read(kernel, &kernel->processes[i], err);
+    enum kda_status status =
+        scan->status == KDA_OK
+            ? read_from(scan, before, err)
+            : kda_fail(err, scan->status, "kernel", "out of memory for the process list");
+    kda_map_deinit(&scan->tables);
     if (status == KDA_OK && kernel->process_count > before)
         status = sort_processes(kernel, err);
     if (status == KDA_OK)
         *added = kernel->process_count - before;
-    return status == KDA_NO_MEMORY
-               ? kda_fail(err, status, "kernel", "out of memory for the process list")
-               : status;
+    return status;
 }
 
 enum kda_status kda_processes_add(struct kda_kernel *kernel, const uint64_t *vas, size_t count,
@@ -428,7 +428,8 @@ enum kda_status kda_processes_carve(struct kda_kernel *kernel, size_t *added, st
     const struct kda_process *ignored;
     size_t before = 0;
     enum kda_status status = kda_processes(kernel, &ignored, &before, err);
-    struct process_scan scan = {.kernel = kernel};
+    struct process_scan scan = {
+        .kernel = kernel, .links_at = kda_field_offset(kernel, KDA_F_EPROCESS_ActiveProcessLinks)};
     *added = 0;
     if (status == KDA_OK)
         status = kda_pool_processes(kernel, on_pool, &scan, err);
