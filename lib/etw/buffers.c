@@ -170,12 +170,13 @@ static enum kda_step on_global(void *context, uint64_t link_va, enum kda_link ho
     return row ? KDA_STEP_TAKE : KDA_STEP_REFUSE;
 }
 
-/* One qword of kernel memory; a missing page is a gap. 0 = none. */
+/* One qword of kernel memory; a missing page is a gap. 0 = none, which a whole page may hold. */
 static uint64_t pointer_at(struct kda_etw_buffers *b, uint64_t va)
 {
     uint8_t bytes[8];
     struct kda_error why;
-    enum kda_status status = kda_read(b->kernel, va, bytes, sizeof(bytes), &why);
+    enum kda_status status =
+        kda_read_in(b->kernel, kda_kernel_info(b->kernel)->dtb, va, bytes, sizeof(bytes), &why);
     if (status == KDA_OK)
         return kda_le64(bytes);
     if (status == KDA_NO_MEMORY)

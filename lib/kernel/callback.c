@@ -196,11 +196,6 @@ static void read_array(struct reading *reading, const struct array_kind *kind)
     if (!locate(reading, kind->kind, kind->array))
         return;
     source->status = kda_read(reading->kernel, source->va, slots, sizeof(slots), &why);
-    /* The array is one of many globals on its pages: zeros alone are what acquisition left. */
-    if (source->status == KDA_OK && kda_page_is_blank(reading->kernel, source->va))
-        source->status = kda_fail_at(&why, KDA_ABSENT, "kernel", source->va,
-                                     "the page of 0x%016llx holds nothing but zeros",
-                                     (unsigned long long)source->va);
     if (source->status != KDA_OK) {
         missing(reading, source->va, source->status, &why);
         return;
@@ -212,6 +207,15 @@ static void read_array(struct reading *reading, const struct array_kind *kind)
     }
     source->complete = true; /* a record that is missing is a row; no slot is unknown */
     read_counts(reading, kind, source);
+    /* Zeros alone are also what acquisition leaves of a page that it could not read. */
+    if (source->has_count && source->count > source->found &&
+        kda_page_is_blank(reading->kernel, source->va)) {
+        source->status = kda_fail_at(&why, KDA_ABSENT, "kernel", source->va,
+                                     "the page of 0x%016llx holds nothing but zeros, and %u are "
+                                     "counted",
+                                     (unsigned long long)source->va, source->count);
+        missing(reading, source->va, source->status, &why);
+    }
 }
 
 /* ---- lists ---- */
