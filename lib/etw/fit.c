@@ -201,7 +201,9 @@ static enum kda_status check_needed(const struct kda_fit *fit, struct kda_error 
         F(ETW_SILODRIVERSTATE, EtwpGuidHashTable),
     };
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
-        if (fit->layout.field[needed[i]].offset == KDA_NONE)
+        /* Where all of the state is missing nothing hangs on the place of its table. */
+        if (!(fit->form.ambiguous && needed[i] == F(ETW_SILODRIVERSTATE, EtwpGuidHashTable)) &&
+            fit->layout.field[needed[i]].offset == KDA_NONE)
             return kda_fail(err, KDA_NO_SYMBOL, "fit",
                             "the layouts known do not fit this kernel: no place of %s passes the "
                             "checks",
@@ -272,6 +274,8 @@ static void drop_work(struct kda_fit *fit)
     kda_free(fit->loggers);
     kda_free(fit->entries);
     kda_map_deinit(&fit->process_by_va);
+    kda_map_deinit(&fit->named);
+    kda_map_deinit(&fit->voices);
     for (size_t i = 0; i < FIT_KINDS; i++)
         kda_map_deinit(&fit->met[i].bodies);
     memset(&fit->data, 0, sizeof(fit->data));
@@ -291,6 +295,8 @@ enum kda_status kda_etw_fit(struct kda_kernel *kernel, const struct kda_fit_opti
     if (options)
         fit->options = *options;
     kda_map_init(&fit->process_by_va);
+    kda_map_init(&fit->named);
+    kda_map_init(&fit->voices);
     for (size_t i = 0; i < FIT_KINDS; i++)
         kda_map_init(&fit->met[i].bodies);
     enum kda_status status = run(fit, err);

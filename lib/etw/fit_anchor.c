@@ -151,67 +151,14 @@ static void by_threat_int(struct candidates *c)
             offer_entry(c, entry);
 }
 
-/* ---- handles: every object that looks like a consumer or a registration votes for a state ---- */
-
-struct ballot {
-    struct kda_map votes; /* state -> count */
-};
-
-static void cast(struct kda_fit *fit, struct ballot *ballot, uint64_t state)
-{
-    uint64_t count = 0;
-    if (!kda_fit_is_pool(fit, state))
-        return;
-    (void)kda_map_get(&ballot->votes, state, &count);
-    if (!kda_map_put(&ballot->votes, state, count + 1))
-        fit->out_of_memory = true;
-}
-
-static void on_object(struct kda_fit *fit, void *context, uint64_t header, uint64_t body)
-{
-    const struct fit_votes *entry_at = &fit->votes[F(ETW_REG_ENTRY, GuidEntry)];
-    const struct fit_votes *entry_state = &fit->votes[F(ETW_GUID_ENTRY, SiloState)];
-    const struct fit_votes *regs = &fit->votes[F(ETW_GUID_ENTRY, RegListHead)];
-    const struct fit_votes *consumer_state = &fit->votes[F(ETW_REALTIME_CONSUMER, SiloState)];
-    uint64_t process, state, entry;
-    (void)header;
-    if (kda_fit_u64(fit, body + 0x18, &process) == FIT_YES && kda_fit_is_process(fit, process)) {
-        for (size_t i = 0; i < consumer_state->count; i++)
-            if (kda_fit_u64(fit, body + consumer_state->place[i].offset, &state) == FIT_YES)
-                cast(fit, context, state);
-        return;
-    }
-    for (size_t i = 0; i < entry_at->count; i++) {
-        if (kda_fit_u64(fit, body + entry_at->place[i].offset, &entry) != FIT_YES ||
-            !kda_fit_is_pool(fit, entry))
-            continue;
-        for (size_t r = 0; r < regs->count; r++)
-            if (kda_fit_ring(fit, entry + regs->place[r].offset) == FIT_YES)
-                for (size_t k = 0; k < entry_state->count; k++)
-                    if (kda_fit_u64(fit, entry + entry_state->place[k].offset, &state) == FIT_YES)
-                        cast(fit, context, state);
-    }
-}
-
+/* Consumers and registrations behind handles; the state that most of them name. */
 static void by_handles(struct candidates *c)
 {
-    struct kda_fit *fit = c->fit;
-    struct ballot ballot;
-    kda_map_init(&ballot.votes);
-    for (size_t i = 0; i < fit->process_count && !fit->out_of_memory; i++)
-        if (fit->processes[i].table != 0)
-            kda_fit_handles(fit, fit->processes[i].table, false, on_object, &ballot);
-    for (unsigned round = 0; round < FIT_MAX_STATES; round++) {
-        size_t best = SIZE_MAX;
-        for (size_t i = 0; i < ballot.votes.capacity; i++)
-            if (ballot.votes.keys[i] != 0 && ballot.votes.values[i] > 0 &&
-                (best == SIZE_MAX || ballot.votes.values[i] > ballot.votes.values[best]))
-                best = i;
-        if (best == SIZE_MAX || offer(c, ballot.votes.keys[best]))
+    uint64_t states[FIT_MAX_STATES];
+    size_t count = kda_fit_ranked(kda_fit_named_states(c->fit), states, FIT_MAX_STATES);
+    for (size_t i = 0; i < count; i++)
+        if (offer(c, states[i]))
             break;
-        ballot.votes.values[best] = 0;
-    }
-    kda_map_deinit(&ballot.votes);
 }
 
 static void by_pool_tags(struct candidates *c)

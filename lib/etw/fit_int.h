@@ -22,6 +22,7 @@
 #define FIT_MAX_REGS 16384u
 #define FIT_MAX_STATES 64u /* candidates an anchor may offer */
 
+#define FIT_NO_BUCKET UINT32_MAX
 #define FIT_OBJECT_HEADER 0x30u /* before an object, in all surveyed builds */
 
 #define F(type, name) KDA_F_##type##_##name
@@ -147,6 +148,8 @@ struct kda_fit {
     uint32_t types;   /* object types in the table */
     bool types_known; /* it is settled how headers store their type */
     struct fit_met met[FIT_KINDS];
+    struct kda_map named, voices; /* state -> objects that name it; where -> which object */
+    bool asked;
     bool left_out[FIT_GROUPS]; /* the start of these structures is contradicted */
 
     struct fit_form form; /* of the accepted state */
@@ -283,7 +286,18 @@ size_t kda_fit_forms(const struct kda_fit *fit, struct fit_form *ret, size_t max
 /* States named by pool blocks, best first. */
 size_t kda_fit_pool_states(struct kda_fit *fit, uint64_t *ret, size_t max);
 
+/* ---- fit_witness.c ---- */
+/* The keys with the highest values, highest first. */
+size_t kda_fit_ranked(const struct kda_map *votes, uint64_t *ret, size_t max);
+/* States that objects behind handles name, and how many of them. */
+const struct kda_map *kda_fit_named_states(struct kda_fit *fit);
+unsigned kda_fit_namers(struct kda_fit *fit, uint64_t state);
+/* Votes for the place of the hash table, and gives the entries known their buckets, where links of
+ * entries lead to heads. */
+void kda_fit_place_table(struct kda_fit *fit);
+
 /* ---- fit_session.c, fit_provider.c ---- */
+enum fit_answer kda_fit_check_guid(const struct kda_fit *fit, uint64_t at, uint32_t bucket);
 void kda_fit_sessions(struct kda_fit *fit);
 void kda_fit_providers(struct kda_fit *fit);
 

@@ -79,19 +79,8 @@ size_t kda_fit_pool_states(struct kda_fit *fit, uint64_t *ret, size_t max)
         return 0;
     }
     kda_map_init(&scan.votes);
-    if (scan_memory(&scan, buf)) {
-        while (count < max) {
-            size_t best = SIZE_MAX;
-            for (size_t i = 0; i < scan.votes.capacity; i++)
-                if (scan.votes.keys[i] != 0 && scan.votes.values[i] > 0 &&
-                    (best == SIZE_MAX || scan.votes.values[i] > scan.votes.values[best]))
-                    best = i;
-            if (best == SIZE_MAX)
-                break;
-            ret[count++] = scan.votes.keys[best];
-            scan.votes.values[best] = 0;
-        }
-    }
+    if (scan_memory(&scan, buf))
+        count = kda_fit_ranked(&scan.votes, ret, max);
     kda_map_deinit(&scan.votes);
     kda_free(buf);
     return count;

@@ -11,7 +11,6 @@
 #define GROUP_LIST 2u
 #define ENABLE_SLOTS 8u
 #define ENABLE_SIZE 0x20u
-#define UNKNOWN_BUCKET UINT32_MAX
 
 /* Microsoft-Windows-Security-Auditing, whose entry is a part of the state. */
 static const uint8_t security_guid[16] = {0x25, 0x96, 0x84, 0x54, 0x78, 0x54, 0x94, 0x49,
@@ -44,11 +43,11 @@ static uint32_t bucket_of(const uint8_t *guid)
     return x % BUCKETS;
 }
 
-static enum fit_answer check_guid(const struct kda_fit *fit, uint64_t at, uint32_t bucket)
+enum fit_answer kda_fit_check_guid(const struct kda_fit *fit, uint64_t at, uint32_t bucket)
 {
     static const uint8_t zero[16];
     uint8_t guid[16];
-    if (bucket == UNKNOWN_BUCKET || kda_fit_read(fit, at, guid, sizeof(guid)) != FIT_YES)
+    if (bucket == FIT_NO_BUCKET || kda_fit_read(fit, at, guid, sizeof(guid)) != FIT_YES)
         return FIT_UNKNOWN;
     return bucket_of(guid) == bucket && memcmp(guid, zero, 16) != 0 ? FIT_YES : FIT_NO;
 }
@@ -93,7 +92,7 @@ static enum fit_answer check_place(const struct kda_fit *fit, const struct fit_e
     case F(ETW_GUID_ENTRY, RegListHead):
         return kda_fit_ring(fit, at);
     case F(ETW_GUID_ENTRY, Guid):
-        return check_guid(fit, at, entry->bucket);
+        return kda_fit_check_guid(fit, at, entry->bucket);
     case F(ETW_GUID_ENTRY, SecurityDescriptor):
         return kda_fit_security(fit, at);
     case F(ETW_GUID_ENTRY, EnableInfo):
@@ -235,34 +234,22 @@ static void read_slots(struct kda_fit *fit, const struct fit_entry *entry, struc
     }
 }
 
-static bool has_registrations(const struct kda_fit *fit, uint64_t entry)
-{
-    const struct fit_votes *at = &fit->votes[F(ETW_GUID_ENTRY, RegListHead)];
-    for (size_t i = 0; i < at->count; i++)
-        if (kda_fit_ring(fit, entry + at->place[i].offset) == FIT_YES)
-            return true;
-    return false;
-}
-
-/* Entries that registrations behind handles name, for a table that cannot be read. Their bucket is
- * not known. */
+/* Entries that registrations behind handles name and that name the state, for a table that cannot be
+ * read. */
 static void entries_of_handles(struct kda_fit *fit)
 {
-    const struct fit_votes *at = &fit->votes[F(ETW_REG_ENTRY, GuidEntry)];
-    const struct kda_map *bodies = &fit->met[FIT_KIND_REGISTRATION].bodies;
-    struct collect where = {UNKNOWN_BUCKET, 0};
-    for (size_t b = 0; b < bodies->capacity; b++)
-        for (size_t i = 0; bodies->keys[b] != 0 && i < at->count; i++) {
-            uint64_t entry;
-            size_t k = 0;
-            if (kda_fit_u64(fit, bodies->keys[b] + at->place[i].offset, &entry) != FIT_YES ||
-                !kda_fit_is_pool(fit, entry))
-                continue;
-            while (k < fit->entry_count && fit->entries[k].va != entry)
-                k++;
-            if (k == fit->entry_count && has_registrations(fit, entry))
+    const struct fit_votes *at = &fit->votes[F(ETW_GUID_ENTRY, SiloState)];
+    const struct kda_map *voices = &fit->voices;
+    struct collect where = {FIT_NO_BUCKET, 0};
+    (void)kda_fit_named_states(fit);
+    for (size_t v = 0; v < voices->capacity; v++)
+        for (size_t i = 0; voices->keys[v] != 0 && i < at->count; i++) {
+            uint64_t state, entry = voices->values[v];
+            if (voices->keys[v] == entry + at->place[i].offset &&
+                kda_fit_u64(fit, voices->keys[v], &state) == FIT_YES && state == fit->info.state)
                 on_entry(fit, &where, entry);
         }
+    kda_fit_place_table(fit);
 }
 
 /* Registrations name their entries by where they begin. Where all that were met through entries

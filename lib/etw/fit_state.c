@@ -141,8 +141,9 @@ static enum fit_answer check_owner(const struct kda_fit *fit, uint64_t state,
     return answer != FIT_YES ? answer : back == state ? FIT_YES : FIT_NO;
 }
 
-/* Loggers of an array that name the state, at the place where most do. The last witness when every
- * page of the state is missing: its address is known and what hangs on it can still be read. */
+/* Loggers of an array that name the state, at the place where most do. With the objects behind
+ * handles they are the last witnesses when every page of the state is missing: its address is known
+ * and what hangs on it can still be read. */
 static unsigned loggers_name(const struct kda_fit *fit, uint64_t array, uint64_t state)
 {
     const struct fit_votes *member = &fit->votes[F(WMI_LOGGER_CONTEXT, SiloState)];
@@ -190,6 +191,14 @@ uint64_t kda_fit_state_of_array(const struct kda_fit *fit, uint64_t array)
     return best;
 }
 
+/* Do enough objects name the state that its own memory is not needed? A global of the kernel holds
+ * its address as well (check_owner). */
+static bool many_name(struct kda_fit *fit, uint64_t array, uint64_t state)
+{
+    unsigned loggers = array != 0 ? loggers_name(fit, array, state) : 0;
+    return loggers >= MIN_WITNESSES || loggers + kda_fit_namers(fit, state) >= MIN_WITNESSES;
+}
+
 /* Loggers that name a state a few bytes away: `state` would pass under a row whose members all
  * stand that much apart. */
 static bool misplaced(const struct kda_fit *fit, uint64_t array, uint64_t state)
@@ -232,15 +241,14 @@ static bool check_form(struct kda_fit *fit, uint64_t state, const struct fit_for
     if (owner == FIT_YES ? slot.no > slot.yes + MAX_WILD_SLOTS : slot.no * 4 > slot.yes)
         return false;
     struct tally heads = check_heads(fit, state + form->table);
-    if (heads.yes + heads.no == 0 && slot.no == 0 && array != 0 && array == fit->array_hint &&
-        loggers_name(fit, array, state) >= MIN_WITNESSES) {
+    if (heads.yes + heads.no == 0 && slot.no == 0 && many_name(fit, array, state)) {
         *score = 1;
         return true;
     }
     if (heads.yes < MIN_HEADS || heads.no * 8 > heads.yes)
         return false;
-    /* Without one readable logger the owner must speak for the state. */
-    if (slot.yes == 0 && owner != FIT_YES)
+    /* Without one readable logger the owner or other objects must speak for the state. */
+    if (slot.yes == 0 && owner != FIT_YES && !many_name(fit, 0, state))
         return false;
     *score = heads.yes * 4 + slot.yes * 4 + (owner == FIT_YES ? 64u : 0u);
     return true;
