@@ -124,10 +124,11 @@ static bool refuted(const struct kda_fit *fit, enum kda_field_id field)
     return kda_fit_strong(field) && place && place->yes == 0 && place->no > 0;
 }
 
-/* Has the row every member of the structure where the data prove it to be, and is there any? */
+/* Has the row every member of the structure where the data prove it to be, and is there any? Of a
+ * build that no layout fits as a whole nothing proven is nothing to go by, for any row. */
 static bool structure_holds(const struct kda_fit *fit, size_t row, enum kda_struct_id type)
 {
-    bool any = false;
+    bool any = !fit->info.whole;
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
         uint32_t offset = fit->rows.items[row].layout.field[i].offset;
         if (kda_field_struct((enum kda_field_id)i) != type || fit->state[i] != KDA_FIT_PROVEN ||
@@ -204,13 +205,14 @@ static void place_field(struct kda_fit *fit, enum kda_field_id field, uint64_t m
 
 /* Among the fields that no check supports, those that something speaks against. All are looked at
  * before one is left out. */
-static void leave_out_unsupported(struct kda_fit *fit, uint64_t left, bool identified_row)
+static void leave_out_unsupported(struct kda_fit *fit, const uint64_t left[FIT_GROUPS],
+                                  bool identified_row)
 {
     bool out[KDA_FIELD_COUNT];
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
         enum kda_field_id field = (enum kda_field_id)i;
         out[i] = fit->state[i] == KDA_FIT_FITTED && !identified_row &&
-                 (refuted(fit, field) || moved(fit, field) || guessed(fit, left, field));
+                 (refuted(fit, field) || moved(fit, field) || guessed(fit, left[kda_fit_group(field)], field));
     }
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
         if (out[i])
@@ -303,7 +305,9 @@ void kda_fit_decide(struct kda_fit *fit)
         fit->layout.field[i].offset = KDA_NONE;
         place_field(fit, field, whole ? whole : masks[kda_fit_group(field)]);
     }
-    leave_out_unsupported(fit, whole, known != 0);
+    for (int g = 0; g < FIT_GROUPS; g++)
+        masks[g] = whole ? whole : masks[g];
+    leave_out_unsupported(fit, masks, known != 0);
     /* Where a header keeps its type is known, how it is mixed is not: unusable. */
     if (!fit->types_known)
         leave_out(fit, F(OBJECT_HEADER, TypeIndex));

@@ -109,28 +109,37 @@ const struct kda_module *kda_fit_module_at(const struct kda_fit *fit, uint64_t v
 
 /* ---- jobs ---- */
 
+/* Does the container's state at `state` name its globals and its job under this form? */
+static bool closes(const struct kda_fit *fit, const struct fit_form *form, uint64_t state,
+                   uint64_t job, uint64_t globals)
+{
+    uint64_t value;
+    return form->globals != KDA_NONE && form->silo != KDA_NONE && kda_fit_is_pool(fit, state) &&
+           kda_fit_u64(fit, state + form->globals, &value) == FIT_YES && value == globals &&
+           kda_fit_u64(fit, state + form->silo, &value) == FIT_YES && value == job;
+}
+
 /* The globals of a container lead to its state, and the state names globals and job back. What
- * proves the job proves where globals of any silo keep the state. */
-static enum fit_answer is_silo(struct kda_fit *fit, uint64_t job, uint64_t globals)
+ * proves the job proves where globals of any silo keep the state. Where the host's state told no
+ * form, each is tried: the three pointers close under the right one alone. */
+static bool is_silo(struct kda_fit *fit, uint64_t job, uint64_t globals)
 {
     struct fit_votes *member = &fit->votes[F(ESERVERSILO_GLOBALS, EtwSiloState)];
-    enum fit_answer answer = FIT_NO;
-    if (!kda_fit_is_pool(fit, globals))
-        return FIT_NO;
-    for (size_t i = 0; i < member->count; i++) {
-        uint64_t state, value;
-        if (kda_fit_u64(fit, globals + member->place[i].offset, &state) != FIT_YES ||
-            fit->form.globals == KDA_NONE || fit->form.silo == KDA_NONE)
-            answer = FIT_UNKNOWN;
-        else if (kda_fit_is_pool(fit, state) &&
-                 kda_fit_u64(fit, state + fit->form.globals, &value) == FIT_YES &&
-                 value == globals && kda_fit_u64(fit, state + fit->form.silo, &value) == FIT_YES &&
-                 value == job) {
-            member->place[i].yes++;
-            return FIT_YES;
+    struct fit_form forms[FIT_MAX_ROWS];
+    size_t count = 1;
+    forms[0] = fit->form;
+    if (fit->form.ambiguous)
+        count = kda_fit_forms(fit, forms, FIT_MAX_ROWS);
+    for (size_t i = 0; kda_fit_is_pool(fit, globals) && i < member->count * count; i++) {
+        struct fit_place *place = &member->place[i / count];
+        uint64_t state;
+        if (kda_fit_u64(fit, globals + place->offset, &state) == FIT_YES &&
+            closes(fit, &forms[i % count], state, job, globals)) {
+            place->yes++;
+            return true;
         }
     }
-    return answer;
+    return false;
 }
 
 static void on_job_link(struct kda_fit *fit, void *context, uint64_t link)
@@ -150,7 +159,7 @@ static bool vote_globals(struct kda_fit *fit, uint64_t job)
     for (size_t i = 0; i < at->count; i++) {
         uint64_t globals;
         if (kda_fit_u64(fit, job + at->place[i].offset, &globals) != FIT_YES || globals == 0 ||
-            is_silo(fit, job, globals) != FIT_YES)
+            !is_silo(fit, job, globals))
             continue;
         at->place[i].yes++;
         silo = true;

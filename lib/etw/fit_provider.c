@@ -276,6 +276,30 @@ static void walk_registrations(struct kda_fit *fit)
     }
 }
 
+/* A registration behind a handle whose neighbour on the list is the head in the entry that it names
+ * begins where its handle says, whether or not a walk comes by. */
+static void meet_linked(struct kda_fit *fit)
+{
+    const struct fit_votes *links = &fit->votes[F(ETW_REG_ENTRY, RegList)];
+    const struct fit_votes *entry_at = &fit->votes[F(ETW_REG_ENTRY, GuidEntry)];
+    struct fit_met *met = &fit->met[FIT_KIND_REGISTRATION];
+    uint32_t head_at = kda_fit_best(fit, F(ETW_GUID_ENTRY, RegListHead));
+    for (size_t b = 0; head_at != KDA_NONE && b < met->bodies.capacity; b++)
+        for (size_t i = 0; met->bodies.keys[b] != 0 && i < entry_at->count * links->count; i++) {
+            uint64_t body = met->bodies.keys[b], entry, next, back;
+            uint64_t link = body + links->place[i % links->count].offset;
+            if (kda_fit_u64(fit, body + entry_at->place[i / links->count].offset, &entry) !=
+                    FIT_YES ||
+                kda_fit_u64(fit, link, &next) != FIT_YES ||
+                kda_fit_u64(fit, link + 8, &back) != FIT_YES || !kda_fit_is_pool(fit, entry))
+                continue;
+            if ((next == entry + head_at || back == entry + head_at) && met->bodies.values[b] == 1) {
+                met->bodies.values[b] = 2;
+                met->met++;
+            }
+        }
+}
+
 void kda_fit_providers(struct kda_fit *fit)
 {
     uint64_t table = fit->info.state + fit->form.table;
@@ -292,6 +316,7 @@ void kda_fit_providers(struct kda_fit *fit)
         vote_entry(fit, &fit->entries[i]);
     vote_embedded(fit);
     walk_registrations(fit);
+    meet_linked(fit);
     fit->left_out[FIT_GUID] = entries_astray(fit);
     fit->left_out[FIT_REG] = fit->left_out[FIT_GUID] || kda_fit_astray(fit, FIT_KIND_REGISTRATION);
 }

@@ -7,13 +7,20 @@
 
 #define MAX_BUFFER_SIZE 0x4000000u /* 64 MiB; Windows allows 16 */
 #define MAX_BUFFERS 0x100000u
+#define FIXED_SLOTS 64u
 #define TAIL_FIRST 0x300u /* the search for SiloState */
 #define TAIL_LAST 0x1000u
 
 static void collect(struct kda_fit *fit)
 {
     uint64_t array = 0, state = fit->info.state;
-    uint32_t slots = 64;
+    uint32_t slots = FIXED_SLOTS;
+    bool known = !fit->form.ambiguous && fit->form.max_loggers == KDA_NONE;
+    if (!fit->form.ambiguous && fit->form.max_loggers != KDA_NONE)
+        known = kda_fit_u32(fit, state + fit->form.max_loggers, &slots) == FIT_YES && slots >= 32 &&
+                slots <= FIT_MAX_LOGGERS;
+    slots = known ? slots : FIXED_SLOTS;
+    fit->slots = known ? slots : FIT_MAX_LOGGERS;
     if (fit->form.ambiguous)
         array = fit->array_hint;
     else if (fit->form.inline_array != KDA_NONE)
@@ -22,11 +29,6 @@ static void collect(struct kda_fit *fit)
         array = fit->array_hint;
     if (array == 0)
         return;
-    if (!fit->form.ambiguous && fit->form.max_loggers != KDA_NONE &&
-        (kda_fit_u32(fit, state + fit->form.max_loggers, &slots) != FIT_YES || slots < 32 ||
-         slots > FIT_MAX_LOGGERS))
-        slots = 64;
-    fit->slots = slots;
     for (uint32_t i = 0; i < slots; i++) {
         uint64_t value;
         if (kda_fit_u64(fit, array + i * 8u, &value) != FIT_YES || value <= 1 ||

@@ -9,7 +9,6 @@
 
 #define BUCKETS 64u
 #define BUCKET_SIZE 56u
-#define LISTS 3u
 #define LIST_SIZE 16u
 #define MIN_LINKS 3u
 
@@ -98,19 +97,25 @@ unsigned kda_fit_namers(struct kda_fit *fit, uint64_t state)
 
 /* ---- the hash table, by the links of entries whose neighbour on the list is its head ---- */
 
-/* The bucket whose head one of the entry's links is, in a table at `table`. */
-static uint32_t linked_bucket(const struct kda_fit *fit, uint64_t entry, uint64_t table)
+/* Is one of the entry's links inside a table at `table`, and at a head there? Only groups are on the
+ * third list of a bucket, and no registration's entry is one: a table taken a list too early would
+ * have everything there. */
+static enum fit_answer linked_bucket(const struct kda_fit *fit, uint64_t entry, uint64_t table,
+                                     uint32_t *bucket)
 {
-    for (unsigned side = 0; side < 16; side += 8) {
+    enum fit_answer answer = FIT_UNKNOWN;
+    *bucket = FIT_NO_BUCKET;
+    for (unsigned side = 0; side < 16 && answer != FIT_YES; side += 8) {
         uint64_t link;
         if (kda_fit_u64(fit, entry + side, &link) != FIT_YES ||
             link - table >= BUCKETS * BUCKET_SIZE)
             continue;
         uint64_t list = (link - table) % BUCKET_SIZE;
-        if (list % LIST_SIZE == 0 && list / LIST_SIZE < LISTS)
-            return (uint32_t)((link - table) / BUCKET_SIZE);
+        answer = list == 0 || list == LIST_SIZE ? FIT_YES : FIT_NO;
+        if (answer == FIT_YES)
+            *bucket = (uint32_t)((link - table) / BUCKET_SIZE);
     }
-    return FIT_NO_BUCKET;
+    return answer;
 }
 
 /* Entries that are linked to the bucket that their GUID belongs in, and those that are not, with
@@ -123,9 +128,11 @@ static struct fit_place count_links(const struct kda_fit *fit, uint64_t table)
         struct fit_place tally = {0, 0, 0};
         for (size_t i = 0; i < fit->entry_count; i++) {
             uint64_t entry = fit->entries[i].va;
-            uint32_t bucket = linked_bucket(fit, entry, table);
-            kda_fit_vote(&tally,
-                         kda_fit_check_guid(fit, entry + guid_at->place[g].offset, bucket));
+            uint32_t bucket;
+            enum fit_answer answer = linked_bucket(fit, entry, table, &bucket);
+            if (answer == FIT_YES)
+                answer = kda_fit_check_guid(fit, entry + guid_at->place[g].offset, bucket);
+            kda_fit_vote(&tally, answer);
         }
         best = tally.yes > best.yes ? tally : best;
     }
@@ -139,13 +146,13 @@ void kda_fit_place_table(struct kda_fit *fit)
     for (size_t t = 0; t < tables->count; t++) {
         uint64_t table = fit->info.state + tables->place[t].offset;
         struct fit_place tally = count_links(fit, table);
-        if (tally.yes < MIN_LINKS)
+        if (tally.yes + tally.no < MIN_LINKS)
             continue;
         tables->place[t].yes += tally.yes;
         tables->place[t].no += tally.no;
-        if (kda_fit_holds(&tally))
+        if (tally.yes >= MIN_LINKS && kda_fit_holds(&tally))
             found = table;
     }
     for (size_t i = 0; found != 0 && i < fit->entry_count; i++)
-        fit->entries[i].bucket = linked_bucket(fit, fit->entries[i].va, found);
+        (void)linked_bucket(fit, fit->entries[i].va, found, &fit->entries[i].bucket);
 }
