@@ -212,7 +212,8 @@ static void leave_out_unsupported(struct kda_fit *fit, const uint64_t left[FIT_G
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++) {
         enum kda_field_id field = (enum kda_field_id)i;
         out[i] = fit->state[i] == KDA_FIT_FITTED && !identified_row &&
-                 (refuted(fit, field) || moved(fit, field) || guessed(fit, left[kda_fit_group(field)], field));
+                 (refuted(fit, field) || moved(fit, field) ||
+                  guessed(fit, left[kda_fit_group(field)], field));
     }
     for (size_t i = 0; i < KDA_FIELD_COUNT; i++)
         if (out[i])

@@ -234,8 +234,8 @@ static void read_slots(struct kda_fit *fit, const struct fit_entry *entry, struc
     }
 }
 
-/* Entries that registrations behind handles name and that name the state, for a table that cannot be
- * read. */
+/* Entries that registrations behind handles name and that name the state, for a table that cannot
+ * be read. */
 static void entries_of_handles(struct kda_fit *fit)
 {
     const struct fit_votes *at = &fit->votes[F(ETW_GUID_ENTRY, SiloState)];
@@ -293,7 +293,8 @@ static void meet_linked(struct kda_fit *fit)
                 kda_fit_u64(fit, link, &next) != FIT_YES ||
                 kda_fit_u64(fit, link + 8, &back) != FIT_YES || !kda_fit_is_pool(fit, entry))
                 continue;
-            if ((next == entry + head_at || back == entry + head_at) && met->bodies.values[b] == 1) {
+            if ((next == entry + head_at || back == entry + head_at) &&
+                met->bodies.values[b] == 1) {
                 met->bodies.values[b] = 2;
                 met->met++;
             }

@@ -97,9 +97,9 @@ unsigned kda_fit_namers(struct kda_fit *fit, uint64_t state)
 
 /* ---- the hash table, by the links of entries whose neighbour on the list is its head ---- */
 
-/* Is one of the entry's links inside a table at `table`, and at a head there? Only groups are on the
- * third list of a bucket, and no registration's entry is one: a table taken a list too early would
- * have everything there. */
+/* Is one of the entry's links inside a table at `table`, and at a head there? Only groups are on
+ * the third list of a bucket, and no registration's entry is one: a table taken a list too early
+ * would have everything there. */
 static enum fit_answer linked_bucket(const struct kda_fit *fit, uint64_t entry, uint64_t table,
                                      uint32_t *bucket)
 {
