@@ -10,7 +10,8 @@
 #include "internal.h"
 
 #define ETW_ARENA_LIMIT ((size_t)128 << 20)
-#define JOIN_RESERVE ((size_t)16 << 20)   /* arrays of the joins; objects leave it alone */
+#define JOIN_RESERVE ((size_t)16 << 20) /* arrays of the joins; objects leave it alone */
+#define MAX_ROUNDS 256u /* of handles that lead to processes whose handles lead on */
 #define REPEATED_MAX ((uint64_t)32 << 20) /* real machines: some hundred KiB for each silo */
 
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
@@ -230,7 +231,14 @@ static void read_found(struct kda_etw *etw)
 static void read_handles(struct kda_etw *etw)
 {
     bool more = true;
-    while (more) {
+    for (unsigned round = 0; more; round++) {
+        if (round == MAX_ROUNDS) {
+            kda_etw_gap(etw, "processes", 0, KDA_LIMIT,
+                        "each of %u processes is named by the one before alone; the rest was not "
+                        "followed",
+                        MAX_ROUNDS);
+            return;
+        }
         kda_etw_read_handles(etw);
         read_found(etw);
         more = kda_etw_read_neighbours(etw);

@@ -263,8 +263,9 @@ const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,
     /* A job is the host's once it is known that it has no globals of its own. */
     uint64_t globals = 0;
     bool host = !process->server_silo &&
-                (job == 0 || (kda_read_field(etw->kernel, job, KDA_F_EJOB_ServerSiloGlobals,
-                                             &globals, NULL) == KDA_OK &&
-                              globals == 0));
+                (job == 0 || etw->silos[0].state == 0 /* before containers */ ||
+                 (kda_read_field(etw->kernel, job, KDA_F_EJOB_ServerSiloGlobals, &globals, NULL) ==
+                      KDA_OK &&
+                  globals == 0));
     return host ? &etw->silos[0] : NULL;
 }

@@ -174,8 +174,9 @@ static bool big_layout(const struct kda_kernel *kernel, struct big_table *table)
     table->va_at = kda_field_offset(kernel, KDA_F_POOL_TRACKER_BIG_PAGES_Va);
     table->key_at = kda_field_offset(kernel, KDA_F_POOL_TRACKER_BIG_PAGES_Key);
     table->bytes_at = kda_field_offset(kernel, KDA_F_POOL_TRACKER_BIG_PAGES_NumberOfBytes);
-    return table->entry != KDA_NONE && table->entry <= 64 && table->va_at <= table->entry - 8 &&
-           table->key_at <= table->entry - 4 && table->bytes_at <= table->entry - 8;
+    return table->entry != KDA_NONE && table->entry >= 16 && table->entry <= 64 &&
+           table->va_at <= table->entry - 8 && table->key_at <= table->entry - 4 &&
+           table->bytes_at <= table->entry - 8;
 }
 
 /* No symbol of the layouts says how long the table is: it ends where nothing is mapped any more. */
@@ -193,7 +194,8 @@ static enum kda_status scan_big(struct kda_kernel *kernel)
         enum kda_status status = kda_read(kernel, va, page + carried, KDA_PAGE_SIZE, NULL);
         if (status == KDA_UNMAPPED || status == KDA_LIMIT)
             break;
-        size_t used = 0, have = carried + KDA_PAGE_SIZE;
+        /* What was carried over from a page that could not be read is no half of an entry. */
+        size_t used = bad > 0 && carried > 0 ? table.entry : 0, have = carried + KDA_PAGE_SIZE;
         bad = status == KDA_OK ? 0 : bad + 1;
         for (; used + table.entry <= have; used += table.entry)
             if (status == KDA_OK && !big_entry(kernel, &table, page + used))

@@ -401,7 +401,7 @@ enum kda_status kda_processes_add(struct kda_kernel *kernel, const uint64_t *vas
                                   size_t *added, struct kda_error *err)
 {
     const struct kda_process *ignored;
-    size_t before;
+    size_t before = 0;
     enum kda_status status = kda_processes(kernel, &ignored, &before, err);
     *added = 0;
     if (status != KDA_OK)
