@@ -13,9 +13,10 @@ struct sim_callout {
     struct sim_callout *next;
     GUID key;
     UINT32 id;
+    UINT32 flags;
     unsigned in_flight;
-    FWPS_CALLOUT_CLASSIFY_FN1 classify;
-    FWPS_CALLOUT_NOTIFY_FN1 notify;
+    FWPS_CALLOUT_CLASSIFY_FN2 classify;
+    FWPS_CALLOUT_NOTIFY_FN2 notify;
 };
 
 /* The callouts that committed filters of this layer lead to, in flight until released; at most
