@@ -5,6 +5,7 @@
  * its own callback sees that read arrive.
  */
 #include "cm.h"
+#include "thread_state.h"
 
 /* Not in nt.h, because the driver does not look at them. */
 enum { POST_QUERY_VALUE = 23, PRE_OPEN_KEY_EX = 28, POST_OPEN_KEY_EX = 29 };
@@ -75,7 +76,11 @@ NTSTATUS CmRegisterCallbackEx(PEX_CALLBACK_FUNCTION function, PCUNICODE_STRING a
 
 NTSTATUS CmUnRegisterCallback(LARGE_INTEGER cookie)
 {
+    int32_t refused;
+
     SIM_DDI(APC_LEVEL);
+    if (sim_removal_refused(&refused))
+        return refused;
     return sim_notify_remove_node(&callbacks, __func__,
                                   (struct sim_notify *)(uintptr_t)cookie.QuadPart)
                ? STATUS_SUCCESS
@@ -173,6 +178,12 @@ static int32_t carry_out(struct operation *o)
         return status == CALLBACK_BYPASS ? STATUS_SUCCESS : status;
     if (op->refusal == SIM_REFUSE_AFTER)
         return refusal_status(op);
+    /* A symbolic link: what the post call has as object is nothing. */
+    if (op->status == STATUS_REPARSE) {
+        tell_post(&told, (REG_NOTIFY_CLASS)o->post, (void *)(uintptr_t)0xBADC0DEBADC0DE00u,
+                  o->information, STATUS_REPARSE);
+        return STATUS_REPARSE;
+    }
     if (op->refusal == SIM_REFUSE_AFTER_POST)
         status = refusal_status(op);
     else

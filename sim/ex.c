@@ -113,6 +113,14 @@ void sim_pool_free(const char *ddi, void *memory, uint32_t tag)
     rest(block);
 }
 
+void sim_pool_forget(const void *memory)
+{
+    struct block *block = (struct block *)(uintptr_t)((const uint8_t *)memory - HEAD_BYTES);
+
+    sim_item_remove(&block->item);
+    free(block);
+}
+
 void sim_ex_end(void)
 {
     for (unsigned i = 0; i < RESTING; i++) {

@@ -2,6 +2,7 @@
  * fwp.c - the filter engine's management side: sessions, transactions, objects, callouts, state.
  */
 #include "fwp.h"
+#include "thread_state.h"
 
 #define FWP_CALLOUT_NOT_FOUND NTSTATUS_OF(0xC0220001)
 #define FWP_PROVIDER_NOT_FOUND NTSTATUS_OF(0xC0220005)
@@ -10,6 +11,7 @@
 #define FWP_NO_TXN_IN_PROGRESS NTSTATUS_OF(0xC022000D)
 #define FWP_TXN_IN_PROGRESS NTSTATUS_OF(0xC022000E)
 #define FWP_SESSION_ABORTED NTSTATUS_OF(0xC0220010)
+#define FWP_INVALID_FLAGS NTSTATUS_OF(0xC022001D)
 #define RPC_SERVER_UNAVAILABLE NTSTATUS_OF(0xC0020017)
 
 enum object_kind { PROVIDER, SUBLAYER, CALLOUT, FILTER };
@@ -32,7 +34,6 @@ struct object {
     GUID layer;
     GUID callout;
     UINT32 action;
-    UINT32 flags;
     UINT64 id;
     bool committed;
 };
@@ -71,7 +72,7 @@ static struct sim_callout *callout_find(const GUID *key)
     return c;
 }
 
-NTSTATUS FwpsCalloutRegister1(PVOID deviceObject, const FWPS_CALLOUT1 *callout, UINT32 *calloutId)
+NTSTATUS FwpsCalloutRegister2(PVOID deviceObject, const FWPS_CALLOUT2 *callout, UINT32 *calloutId)
 {
     struct sim_callout *made;
 
@@ -107,6 +108,8 @@ NTSTATUS FwpsCalloutUnregisterById0(UINT32 calloutId)
     NTSTATUS status = STATUS_SUCCESS;
 
     SIM_DDI(PASSIVE_LEVEL);
+    if (sim_removal_refused(&status))
+        return status;
     pthread_mutex_lock(&fwp_lock);
     at = &callouts;
     while (*at && (*at)->id != calloutId)
@@ -136,8 +139,6 @@ size_t sim_fwp_collect(const GUID *layer, struct sim_callout **found, size_t roo
         if (o->kind != FILTER || !o->committed || !same(&o->layer, layer))
             continue;
         c = callout_find(&o->callout);
-        SIM_CHECK(c || (o->flags & FWPM_FILTER_FLAG_PERMIT_IF_CALLOUT_UNREGISTERED),
-                  "a filter whose callout is not registered blocks the traffic");
         if (c) {
             c->in_flight++;
             found[count++] = c;
@@ -188,6 +189,7 @@ unsigned sim_wfp_filters(void)
 /* The callout hears about filters that lead to it; its function runs without a lock. */
 static void tell_filter(const struct object *o, ULONG type)
 {
+    FWPS_FILTER2 filter = {.filterId = o->id};
     struct sim_callout *c;
     struct sim_call call;
 
@@ -202,7 +204,7 @@ static void tell_filter(const struct object *o, ULONG type)
         return;
     sim_call_enter(&call, "callout notification", (const void *)(uintptr_t)c->notify,
                    PASSIVE_LEVEL);
-    c->notify(type, type == 0 ? &o->key : NULL, NULL);
+    c->notify(type, type == 0 ? &o->key : NULL, &filter);
     sim_call_leave(&call);
     sim_fwp_release(c);
 }
@@ -237,6 +239,28 @@ static void remove_objects(const struct session *session, bool all)
             tell_filter(o, 1);
         free(o);
     }
+}
+
+bool sim_wfp_delete_filter(unsigned n)
+{
+    struct object **at;
+    struct object *o;
+
+    pthread_mutex_lock(&fwp_lock);
+    at = &objects;
+    while (*at && ((*at)->kind != FILTER || !(*at)->committed || n-- > 0))
+        at = &(*at)->next;
+    o = *at;
+    if (o) {
+        *at = o->next;
+        sim_item_remove(&o->item);
+    }
+    pthread_mutex_unlock(&fwp_lock);
+    if (!o)
+        return false;
+    tell_filter(o, 1);
+    free(o);
+    return true;
 }
 
 static struct object *object_find(enum object_kind kind, const GUID *key)
@@ -351,7 +375,9 @@ NTSTATUS FwpmFilterAdd0(HANDLE engine, const FWPM_FILTER0 *filter, PVOID sd, UIN
     o.layer = filter->layerKey;
     o.callout = filter->action.calloutKey;
     o.action = filter->action.type;
-    o.flags = filter->flags;
+    /* Of an inspection the engine takes no flag that is for callouts which block. */
+    if (filter->flags & FWPM_FILTER_FLAG_PERMIT_IF_CALLOUT_UNREGISTERED)
+        return FWP_INVALID_FLAGS;
     pthread_mutex_lock(&fwp_lock);
     o.id = next_filter++;
     pthread_mutex_unlock(&fwp_lock);

@@ -14,8 +14,8 @@ struct sim_callout {
     GUID key;
     UINT32 id;
     unsigned in_flight;
-    FWPS_CALLOUT_CLASSIFY_FN1 classify;
-    FWPS_CALLOUT_NOTIFY_FN1 notify;
+    FWPS_CALLOUT_CLASSIFY_FN2 classify;
+    FWPS_CALLOUT_NOTIFY_FN2 notify;
 };
 
 /* The callouts that committed filters of this layer lead to, in flight until released; at most

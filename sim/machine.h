@@ -243,6 +243,8 @@ void *sim_pool_alloc(const char *ddi, bool paged, size_t bytes, uint32_t tag, bo
                      const void *caller);
 /* Tag 0: any. */
 void sim_pool_free(const char *ddi, void *block, uint32_t tag);
+/* Frees a block of a driver that is kept; the machine ends. */
+void sim_pool_forget(const void *memory);
 void sim_bad_memory(const void *at, size_t size); /* size 0: all is well again */
 
 /* --- strings --------------------------------------------------------------------------------- */

@@ -194,6 +194,16 @@ void sim_ledger_clear(void)
         free(held_first);
         held_first = next;
     }
+    /* Pool that a driver keeps whose image stays. */
+    for (unsigned i = 0; i < SHARDS; i++) {
+        struct sim_item *item = shards[i].first;
+        while (item) {
+            struct sim_item *next = item->next;
+            if (item->kind == SIM_POOL)
+                sim_pool_forget(item->object);
+            item = next;
+        }
+    }
 }
 
 /* --- objects --------------------------------------------------------------------------------- */

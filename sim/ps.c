@@ -2,6 +2,7 @@
  * ps.c - processes and threads: their tables, their life, and the notifications about it.
  */
 #include "ps.h"
+#include "thread_state.h"
 
 #define BUCKETS 4096u
 /* As many as kernels have. */
@@ -534,5 +535,9 @@ NTSTATUS PsSetCreateThreadNotifyRoutineEx(ULONG type, PVOID routine)
 
 NTSTATUS PsRemoveCreateThreadNotifyRoutine(PCREATE_THREAD_NOTIFY_ROUTINE routine)
 {
+    int32_t refused;
+
+    if (sim_removal_refused(&refused))
+        return refused;
     return sim_set_routine(&thread_routines, __func__, (void *)(uintptr_t)routine, 0, true);
 }

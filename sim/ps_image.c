@@ -2,6 +2,7 @@
  * ps_image.c - loaded images and the notification about them.
  */
 #include "ps.h"
+#include "thread_state.h"
 
 static struct sim_notify_list image_routines = SIM_NOTIFY_LIST;
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -107,5 +108,9 @@ NTSTATUS PsSetLoadImageNotifyRoutine(PLOAD_IMAGE_NOTIFY_ROUTINE routine)
 
 NTSTATUS PsRemoveLoadImageNotifyRoutine(PLOAD_IMAGE_NOTIFY_ROUTINE routine)
 {
+    int32_t refused;
+
+    if (sim_removal_refused(&refused))
+        return refused;
     return sim_set_routine(&image_routines, __func__, (void *)(uintptr_t)routine, 0, true);
 }

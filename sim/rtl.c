@@ -2,6 +2,7 @@
  * rtl.c - DDIs found by name, and unique ids.
  */
 #include "ps.h"
+#include "thread_state.h"
 
 /* Not declared in nt.h: a driver that runs on older kernels has to ask for them. */
 NTSTATUS PsSetCreateProcessNotifyRoutineEx2(ULONG type, PVOID routine, BOOLEAN remove);
@@ -63,7 +64,9 @@ NTSTATUS ExUuidCreate(UUID *uuid)
 
     SIM_DDI(APC_LEVEL);
     if (SIM_FAULT())
-        return NTSTATUS_OF(0xC000022D); /* STATUS_RETRY */
+        return STATUS_RETRY;
+    if (sim_uuid_refused())
+        return STATUS_RETRY;
     uuid->Data1 = n;
     uuid->Data2 = (USHORT)time;
     uuid->Data3 = 0x4000;
