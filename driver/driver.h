@@ -450,9 +450,10 @@ typedef struct _KDA_OLD_DATA {
     enum kda_omit_reason Reason; /* why there is none; NONE: not asked, or no value */
 } KDA_OLD_DATA;
 
+/* `noKey`: why the subject's key has no name. */
 _IRQL_requires_max_(APC_LEVEL) VOID
-    KdaOldDataAsk(_In_ const KDA_SUBJECT *subject, _In_ PVOID object, _In_ PUNICODE_STRING name,
-                  _Out_ KDA_OLD_DATA *old);
+    KdaOldDataAsk(_In_ const KDA_SUBJECT *subject, _In_ enum kda_omit_reason noKey,
+                  _In_ PVOID object, _In_ PUNICODE_STRING name, _Out_ KDA_OLD_DATA *old);
 _IRQL_requires_max_(APC_LEVEL) VOID
     KdaOldDataPut(_Inout_ KDA_RECORD *record, _In_ const KDA_OLD_DATA *old);
 _IRQL_requires_max_(APC_LEVEL) VOID KdaOldDataFree(_Inout_ KDA_OLD_DATA *old);

@@ -53,12 +53,15 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
     return status;
 }
 
-_Use_decl_annotations_ VOID KdaOldDataAsk(const KDA_SUBJECT *subject, PVOID object,
-                                          PUNICODE_STRING name, KDA_OLD_DATA *old)
+_Use_decl_annotations_ VOID KdaOldDataAsk(const KDA_SUBJECT *subject, enum kda_omit_reason noKey,
+                                          PVOID object, PUNICODE_STRING name, KDA_OLD_DATA *old)
 {
     NTSTATUS status;
 
     RtlZeroMemory(old, sizeof *old);
+    /* Whether a key without a name is one of those nobody knows. */
+    if (subject->Key == NULL && KdaDriver->Settings.PrefixCount != 0)
+        old->Reason = noKey;
     if (!KdapAsked(subject->Key))
         return;
     old->Reason = KDA_OMIT_IRQL;

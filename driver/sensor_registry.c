@@ -190,7 +190,7 @@ _IRQL_requires_max_(APC_LEVEL) static PVOID
 
     if (!KdaFilterPass(&call->Subject))
         return NULL;
-    KdaOldDataAsk(&call->Subject, object, name, &old);
+    KdaOldDataAsk(&call->Subject, call->NoKey, object, name, &old);
     if (bytes > KdaDriver->Settings.DataBytes)
         bytes = KdaDriver->Settings.DataBytes;
     if (KdapBegin(&record, call, KdapLength(name) + bytes + old.Kept)) {

@@ -170,8 +170,10 @@ _IRQL_requires_max_(APC_LEVEL) static VOID
     if (!NT_SUCCESS(status))
         start->Address = 0;
     ObDereferenceObject(thread);
-    if (start->Address == 0 || !own ||
-        !NT_SUCCESS(PsLookupProcessByProcessId(PsGetCurrentProcessId(), &process)))
+    if (start->Address == 0 || !own)
+        return;
+    start->Module.Reason = KDA_OMIT_GONE;
+    if (!NT_SUCCESS(PsLookupProcessByProcessId(PsGetCurrentProcessId(), &process)))
         return;
     KdapAskModule(process, start->Address, &start->Module);
     ObDereferenceObject(process);

@@ -44,6 +44,7 @@ static struct object *objects;
 static struct sim_callout *callouts;
 static _Atomic int state;
 static unsigned busy;
+static UINT32 known_flags;
 static UINT32 next_callout;
 static UINT64 next_filter;
 static struct sim_notify_list subscribers = SIM_NOTIFY_LIST;
@@ -57,6 +58,7 @@ void sim_fwp_boot(void)
 {
     state = (int)sim.options.bfe;
     busy = 0;
+    known_flags = 0x3FF;
     next_callout = 256;
     next_filter = 70000;
 }
@@ -81,7 +83,10 @@ NTSTATUS FwpsCalloutRegister2(PVOID deviceObject, const FWPS_CALLOUT2 *callout, 
     SIM_CHECK(callout->classifyFn && callout->notifyFn, "classify and notify are needed");
     if (SIM_FAULT())
         return STATUS_INSUFFICIENT_RESOURCES;
+    if (callout->flags & ~known_flags)
+        return STATUS_INVALID_PARAMETER;
     made = sim_alloc(sizeof(*made));
+    made->flags = callout->flags;
     made->key = callout->calloutKey;
     made->classify = callout->classifyFn;
     made->notify = callout->notifyFn;
@@ -171,6 +176,22 @@ unsigned sim_wfp_callouts(void)
         count++;
     pthread_mutex_unlock(&fwp_lock);
     return count;
+}
+
+void sim_wfp_known_flags(uint32_t flags)
+{
+    known_flags = flags;
+}
+
+uint32_t sim_wfp_flags(void)
+{
+    uint32_t flags = UINT32_MAX;
+
+    pthread_mutex_lock(&fwp_lock);
+    for (const struct sim_callout *c = callouts; c; c = c->next)
+        flags &= c->flags;
+    pthread_mutex_unlock(&fwp_lock);
+    return flags;
 }
 
 unsigned sim_wfp_filters(void)

@@ -13,6 +13,7 @@ struct sim_callout {
     struct sim_callout *next;
     GUID key;
     UINT32 id;
+    UINT32 flags;
     unsigned in_flight;
     FWPS_CALLOUT_CLASSIFY_FN2 classify;
     FWPS_CALLOUT_NOTIFY_FN2 notify;

@@ -262,6 +262,7 @@ bool sim_boot(const struct sim_options *options)
     sim_cm_boot();
     sim_io_boot();
     sim_fwp_boot();
+    sim_thread_state_boot();
     sim.up = true;
     return true;
 }

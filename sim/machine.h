@@ -207,6 +207,7 @@ bool sim_zw_boot(void);
 void sim_zw_end(void);
 void sim_io_boot(void);
 void sim_io_end(void);
+void sim_thread_state_boot(void);
 void sim_fwp_boot(void);
 void sim_fwp_end(void);
 

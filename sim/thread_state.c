@@ -87,6 +87,12 @@ bool sim_uuid_refused(void)
     return true;
 }
 
+void sim_thread_state_boot(void)
+{
+    apcs_disabled = top_level = transaction = false;
+    refusals = uuid_refusals = 0;
+}
+
 /* --- rundown protection ---------------------------------------------------------------------- */
 
 struct _EX_RUNDOWN_REF_CACHE_AWARE {

@@ -16,6 +16,9 @@ void sim_set_top_level_irp(bool set);
 void sim_set_transaction(bool on);
 /* Somebody deletes the filter engine's n-th committed filter; false: there is none. */
 bool sim_wfp_delete_filter(unsigned n);
+/* Flags that all callouts of the driver have; flags that registering takes (all, until told). */
+uint32_t sim_wfp_flags(void);
+void sim_wfp_known_flags(uint32_t flags);
 /* What the removal of each callback and callout answers from now on, `times` times, without doing
  * it. */
 void sim_refuse_removal(int32_t status, unsigned times);

@@ -160,8 +160,7 @@ static void unknown_requests(void **state)
     for (uint32_t function = 0x7F0; function < 0x820; function++) {
         for (uint32_t method = 0; method < 4; method++) {
             uint32_t code = KDA_CONTROL_CODE(function, 1u) | method;
-            if (code == KDA_IOCTL_VERSION || code == KDA_IOCTL_STATUS ||
-                code == KDA_IOCTL_TROUBLES)
+            if (code == KDA_IOCTL_VERSION || code == KDA_IOCTL_STATUS || code == KDA_IOCTL_TROUBLES)
                 continue;
             assert_int_equal(sim_reader_control(reader, code, buffer, sizeof(buffer), buffer,
                                                 sizeof(buffer), NULL),
