@@ -267,7 +267,7 @@ VOID ExFreePool(PVOID at);
 typedef union KDA_ALIGNED(16) _SLIST_HEADER {
     ULONGLONG Parts[2];
 } SLIST_HEADER, *PSLIST_HEADER;
-typedef struct _SLIST_ENTRY {
+typedef struct KDA_ALIGNED(16) _SLIST_ENTRY {
     struct _SLIST_ENTRY *Next;
 } SLIST_ENTRY, *PSLIST_ENTRY;
 

@@ -77,6 +77,18 @@ def headers(tally, _):
                "-x", "c", header])
 
 
+def driver_facts(tally, _):
+    """Constants and layouts of the driver's own headers, against those that come with mingw-w64."""
+    say("facts of the driver's headers")
+    result = run([sys.executable, "tools/check_ddk.py"])
+    if result.returncode == 77:
+        tally.skip("facts of the driver's headers", "mingw-w64 is not installed")
+    elif result.returncode != 0:
+        tally.fail("facts of the driver's headers", result.stdout)
+    else:
+        tally.ok()
+
+
 def models(tally, options):
     """Spin models: each file says on its first lines how large it is and what must come out."""
     spin = shutil.which("spin")
@@ -255,6 +267,7 @@ def main():
     if wanted("style"):
         style(tally, options)
         headers(tally, options)
+        driver_facts(tally, options)
     if wanted("models"):
         models(tally, options)
     if wanted("unit") or wanted("integration") or wanted("wine"):
