@@ -262,7 +262,10 @@ _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaDeviceStart(KDA_DRIVER *driver)
 _Use_decl_annotations_ KDA_PAGED VOID KdaDeviceStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
-    IoDeleteDevice(driver->Device);
+    /* A callout that stays registered was registered with the device: it stays, too. What is still
+     * asked of it is refused (KdapDispatch). */
+    if (!KdaImageIsKept())
+        IoDeleteDevice(driver->Device);
     driver->Device = NULL;
 }
 

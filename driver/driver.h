@@ -247,19 +247,16 @@ _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaRundownFree(_Inout_ KDA_RUNDOWN *rund
  * callback. Anything but success means that it may still be called: then image and counter stay. */
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID
     KdaRundownStop(_In_ KDA_DRIVER *driver, _Inout_ KDA_RUNDOWN *rundown, _In_ NTSTATUS removed);
-/* FALSE: the sensor is being stopped; no leave follows. */
-static inline BOOLEAN KdaRundownEnter(_Inout_ KDA_RUNDOWN *rundown)
-{
-    return ExAcquireRundownProtectionCacheAware(rundown->Reference);
-}
-static inline VOID KdaRundownLeave(_Inout_ KDA_RUNDOWN *rundown)
-{
-    ExReleaseRundownProtectionCacheAware(rundown->Reference);
-}
+/* FALSE: the sensor is being stopped; no leave follows. The thread cannot be suspended in between:
+ * the stop would wait for as long. */
+_IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN KdaRundownEnter(_Inout_ KDA_RUNDOWN *rundown);
+/* At the level of the enter. */
+_IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaRundownLeave(_Inout_ KDA_RUNDOWN *rundown);
 
 /* Keeps the image in memory after the unload: something of the driver that the system would not
  * give back may still be called. */
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaKeepImage(_In_ KDA_DRIVER *driver);
+_IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN KdaImageIsKept(VOID);
 
 /* --- time (clock.c) ------------------------------------------------------------------------------
  */
@@ -295,6 +292,7 @@ typedef struct _KDA_PROCESS {
     ULONGLONG ExitedAt;    /* KdaMilliseconds; 0: alive */
     volatile LONG Threads; /* created since the process was told; -1: it was running already */
     UNICODE_STRING Image;  /* characters behind the structure */
+    BOOLEAN Refused;       /* its creation was refused: it never ran, and its end is none */
     enum kda_omit_reason ImageReason; /* why `Image` is empty; NONE: the process has none */
     volatile LONG64 *Buckets;         /* one per kind with a rate limit, behind the characters */
 } KDA_PROCESS;

@@ -496,6 +496,10 @@ static inline VOID ExInitializeFastMutex(PFAST_MUTEX mutex)
 VOID ExAcquireFastMutex(PFAST_MUTEX mutex);
 VOID ExReleaseFastMutex(PFAST_MUTEX mutex);
 
+/* In between the thread cannot be suspended (no normal kernel APC is delivered). */
+VOID KeEnterCriticalRegion(VOID);
+VOID KeLeaveCriticalRegion(VOID);
+
 VOID ExInitializeRundownProtection(PEX_RUNDOWN_REF reference);
 BOOLEAN ExAcquireRundownProtection(PEX_RUNDOWN_REF reference);
 VOID ExReleaseRundownProtection(PEX_RUNDOWN_REF reference);

@@ -59,6 +59,8 @@ _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaPendingStart(VOID)
 
 _Use_decl_annotations_ VOID KdaPendingStop(VOID)
 {
+    for (ULONG slot = 0; slot < KDA_PENDING_SLOTS; slot++)
+        KDA_ASSERT(!KdapSlot(slot)->InUse);
     ExFreePoolWithTag(KdapTable, KDA_TAG_REGISTRY);
     KdapTable = NULL;
 }
@@ -101,6 +103,7 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapTakeOut(ULONG slot, KDA_RECO
     KDA_PENDING_STRIPE *stripe = KdapStripeOf(slot);
     KDA_PENDING *pending = KdapSlot(slot);
 
+    KDA_ASSERT(pending->InUse);
     *record = pending->Record;
     pending->InUse = FALSE;
     pending->NextFree = stripe->FirstFree;

@@ -17,6 +17,27 @@ _Use_decl_annotations_ VOID KdaRundownFree(KDA_RUNDOWN *rundown)
     rundown->Reference = NULL;
 }
 
+_Use_decl_annotations_ BOOLEAN KdaRundownEnter(KDA_RUNDOWN *rundown)
+{
+    /* Above APC_LEVEL no thread is suspended. */
+    BOOLEAN region = KeGetCurrentIrql() <= APC_LEVEL;
+
+    if (region)
+        KeEnterCriticalRegion();
+    if (ExAcquireRundownProtectionCacheAware(rundown->Reference))
+        return TRUE;
+    if (region)
+        KeLeaveCriticalRegion();
+    return FALSE;
+}
+
+_Use_decl_annotations_ VOID KdaRundownLeave(KDA_RUNDOWN *rundown)
+{
+    ExReleaseRundownProtectionCacheAware(rundown->Reference);
+    if (KeGetCurrentIrql() <= APC_LEVEL)
+        KeLeaveCriticalRegion();
+}
+
 _Use_decl_annotations_ VOID KdaRundownStop(KDA_DRIVER *driver, KDA_RUNDOWN *rundown,
                                            NTSTATUS removed)
 {

@@ -101,7 +101,10 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
     KdapDescribe(record, process, entry, TRUE);
     if (!wholeName && entry->Image.Length != 0)
         kda_event_cut(builder, KDA_FIELD_IMAGE);
-    KdaRecordString(record, KDA_FIELD_PROCESS_COMMAND_LINE, info->CommandLine);
+    if (info->CommandLine != NULL)
+        KdaRecordString(record, KDA_FIELD_PROCESS_COMMAND_LINE, info->CommandLine);
+    else
+        kda_event_omit(builder, KDA_FIELD_PROCESS_COMMAND_LINE, KDA_OMIT_UNSUPPORTED);
     KdapParent(record, KdaPid(info->ParentProcessId), entry->CreateTime);
     kda_event_set(builder, KDA_FIELD_PROCESS_CREATOR_PID,
                   KdaPid(info->CreatingThreadId.UniqueProcess));
@@ -274,6 +277,19 @@ _Use_decl_annotations_ KDA_PROCESS *KdaProcessKnow(ULONG pid, enum kda_omit_reas
     return entry;
 }
 
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRefused(PEPROCESS process, ULONG pid)
+{
+    KDA_PROCESS *entry =
+        KdaProcessMake(pid, KdapStartKey(process), PsGetProcessCreateTimeQuadPart(process), NULL);
+
+    if (entry == NULL)
+        return;
+    entry->Refused = TRUE;
+    entry = KdaProcessAdd(entry, NULL);
+    KdaProcessExited(entry);
+    KdaProcessRelease(entry);
+}
+
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KdapCreated(PEPROCESS process, ULONG pid, const PS_CREATE_NOTIFY_INFO *info)
 {
@@ -281,9 +297,12 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KDA_RECORD record;
     BOOLEAN located;
 
-    /* Another callback refused the creation: the process will not run. */
-    if (!NT_SUCCESS(info->CreationStatus))
+    /* Another callback refused the creation: the process will not run, but an end of it may come.
+     */
+    if (!NT_SUCCESS(info->CreationStatus)) {
+        KdapRefused(process, pid);
         return;
+    }
     /* Told by the rundown already? */
     entry = KdaProcessSame(pid, PsGetProcessCreateTimeQuadPart(process));
     if (entry != NULL) {
@@ -319,7 +338,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapExited(PEPROCESS process, ULO
         return;
     }
     KdaProcessExited(entry);
-    if (KdapWanted(KDA_KIND_PROCESS_EXIT, entry) &&
+    if (!entry->Refused && KdapWanted(KDA_KIND_PROCESS_EXIT, entry) &&
         KdaRecordBegin(&record, KDA_KIND_PROCESS_EXIT, KdaActorBytes(entry))) {
         KdaRecordActor(&record, pid, KDA_NO_TID, entry, KDA_OMIT_NONE);
         kda_event_set(&record.Builder, KDA_FIELD_PROCESS_EXIT_EXIT_CODE,

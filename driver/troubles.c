@@ -143,6 +143,11 @@ _Use_decl_annotations_ VOID KdaKeepImage(KDA_DRIVER *driver)
         ObReferenceObject(driver->DriverObject);
 }
 
+_Use_decl_annotations_ BOOLEAN KdaImageIsKept(VOID)
+{
+    return ReadAcquire(&KdapImageKept) != 0;
+}
+
 /* --- telling --------------------------------------------------------------------------------- */
 
 _IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapCopyText(CHAR *to, ULONG room, const CHAR *from)
