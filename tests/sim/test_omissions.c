@@ -331,7 +331,7 @@ static void nobody_may_be_asked(void **state)
         sim_set_top_level_irp(false);
         world_unload();
         world_read(&log);
-        check_line(s, world_line(&log, s->kind, s->mark, NULL), "that", "irql");
+        check_line(s, world_line(&log, s->kind, s->mark, "\":\"irql\"", NULL), "that", "irql");
         world_free(&log);
         world_end();
     }
