@@ -58,6 +58,7 @@ def check(tally, name, args):
 def style(tally, _):
     say("style")
     check(tally, "include direction", ["python3", "tools/check_includes.py", "."])
+    check(tally, "rules of the kernel's interfaces", ["python3", "tools/check_rules.py", "."])
     check(tally, "style rules", ["python3", "tools/check_style.py", "."])
     files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]",
                                "cli/*.[ch]", "driver/**/*.[ch]", "sim/*.[ch]", "tests/**/*.[ch]")

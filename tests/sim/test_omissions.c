@@ -9,8 +9,6 @@
 
 #include <stdio.h>
 
-#include "thread_state.h"
-
 #define FOLDER u"\\Device\\HarddiskVolume3\\Windows\\System32\\"
 #define NEW_PID 3000u
 
@@ -320,6 +318,8 @@ static void nobody_may_be_asked(void **state)
     for (unsigned round = 0; round < 2 * sizeof(all) / sizeof(all[0]); round++) {
         const struct scenario *s = all[round / 2];
         if (s == &existing) /* it is not told at all: nobody could be asked for it */
+            continue;
+        if (s == &created && round % 2) /* comes with special kernel APCs, always (PS-018) */
             continue;
         world_begin(NULL);
         if (s->before)
