@@ -124,8 +124,8 @@ static void put_failure(const struct kda_control_failure *from, struct control_f
 
 void control_time(uint64_t time, char text[CONTROL_TIME_TEXT])
 {
-    _Static_assert(CONTROL_TIME_TEXT >= KDA_TIME_BYTES, "room for a time");
-    kda_jsonl_time(time, text);
+    _Static_assert(CONTROL_TIME_TEXT > KDA_TIME_BYTES, "room for a time");
+    text[kda_jsonl_time(time, text)] = '\0';
 }
 
 uint32_t control_get_troubles(const struct host_ops *host, struct control_troubles *troubles)

@@ -40,10 +40,21 @@ static void test_troubles(void **state)
     prints_not("network    ");
 }
 
+/* The encoder ends a time with no NUL, and what was in the buffer is no part of it. */
+static void test_time_ends(void **state)
+{
+    char text[CONTROL_TIME_TEXT];
+    (void)state;
+    memset(text, 0x16, sizeof(text));
+    control_time(0, text);
+    assert_string_equal(text, "1601-01-01T00:00:00.0000000Z");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_troubles, setup, teardown),
+        cmocka_unit_test(test_time_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
