@@ -15,6 +15,9 @@ struct facts {
     struct host_service service;
     struct control_version version;
     struct control_status status;
+    bool tells; /* an older driver does not tell its troubles */
+    bool all;   /* -v */
+    struct control_troubles troubles;
 };
 
 static const char *state_name(enum host_state state)
@@ -37,6 +40,12 @@ static uint32_t ask(const struct host_ops *host, struct facts *facts)
     error = control_get_version(host, &facts->version);
     if (error == HOST_OK)
         error = control_get_status(host, &facts->status);
+    if (error == HOST_OK) {
+        error = control_get_troubles(host, &facts->troubles);
+        facts->tells = error == HOST_OK;
+        if (error == CONTROL_UNKNOWN_REQUEST)
+            error = HOST_OK;
+    }
     host->device_close(host->context);
     return error;
 }
@@ -87,12 +96,14 @@ static void put_text(FILE *to, const void *what)
     (void)fprintf(to, "Queue      %llu waiting, next id %llu\n", (unsigned long long)s->queued,
                   (unsigned long long)s->next_id);
     (void)fprintf(to, "Readers    %u\n", s->readers);
+    if (facts->tells)
+        driver_put_troubles(to, &facts->troubles, facts->all);
     put_counts(to, s);
 }
 
 /* ---- json ---- */
 
-static void put_string(FILE *to, const char *text)
+void driver_put_string(FILE *to, const char *text)
 {
     (void)fputc('"', to);
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
@@ -134,7 +145,7 @@ static void put_json(FILE *to, const void *what)
     if (facts->installed) {
         (void)fprintf(to, ",\"state\":\"%s\",\"start\":\"%s\",\"file\":",
                       state_name(facts->service.state), start_name(facts->service.start));
-        put_string(to, facts->service.image ? facts->service.image : "");
+        driver_put_string(to, facts->service.image ? facts->service.image : "");
     }
     if (facts->answers) {
         const struct control_status *s = &facts->status;
@@ -148,6 +159,8 @@ static void put_json(FILE *to, const void *what)
                       s->write_status, (unsigned long long)s->queued,
                       (unsigned long long)s->next_id, s->readers);
         put_json_counts(to, s);
+        if (facts->tells)
+            driver_put_json_troubles(to, &facts->troubles);
     }
     (void)fputs("}\n", to);
 }
@@ -169,7 +182,8 @@ static int verdict(const struct cli *cli, const struct facts *facts)
                  lost == 1 ? " was" : "s were");
     if (!facts->status.writing)
         cli_error("the driver records, and its lines do not reach the disk");
-    return lost > 0 || !facts->status.writing ? CLI_INCOMPLETE : CLI_DONE;
+    bool whole = !facts->tells || driver_sensors_whole(cli, &facts->troubles);
+    return lost > 0 || !whole || !facts->status.writing ? CLI_INCOMPLETE : CLI_DONE;
 }
 
 static int show(struct cli *cli, const struct facts *facts)
@@ -188,6 +202,7 @@ int driver_run_status(struct cli *cli)
         return CLI_INTERNAL;
     }
     int code;
+    facts->all = cli->options.verbose;
     uint32_t error = driver_query(cli, &facts->service);
     if (error != HOST_OK && error != HOST_NOT_INSTALLED) {
         advice_say(cli->host, ADVICE_SERVICE, error, "ask for the service");

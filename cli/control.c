@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kda_ioctl.h"
+#include "kda_jsonl.h"
 #include "kda_settings.h"
 
 _Static_assert(CONTROL_KINDS == KDA_CONTROL_KINDS, "kinds");
@@ -81,6 +82,67 @@ uint32_t control_get_status(const struct host_ops *host, struct control_status *
     for (size_t i = 0; i < CONTROL_KINDS; i++)
         status->kind[i] = (struct control_counts){answer.offered[i], answer.written[i],
                                                   answer.lost[i], answer.filtered[i]};
+    return HOST_OK;
+}
+
+/* Text of a fixed size, NUL or not, that somebody else wrote: only what can be printed. */
+static void put_text(char to[CONTROL_TEXT], const char *from, size_t size)
+{
+    size_t i = 0;
+    for (; i < size && i + 1 < CONTROL_TEXT && from[i] != '\0'; i++)
+        to[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?';
+    to[i] = '\0';
+}
+
+static const char *state_name(uint32_t state)
+{
+    static const char *const names[] = {
+        [KDA_SENSOR_OFF] = "off", [KDA_SENSOR_ARMED] = "armed", [KDA_SENSOR_DEGRADED] = "degraded"};
+    return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
+}
+
+static void put_sensor(const struct kda_control_sensor *from, struct control_sensor *to)
+{
+    put_text(to->name, from->name, sizeof(from->name));
+    put_text(to->cause.place, from->place, sizeof(from->place));
+    put_text(to->cause.call, from->call, sizeof(from->call));
+    to->cause.status = (uint32_t)from->status;
+    to->state = state_name(from->state);
+    to->troubled = to->cause.call[0] != '\0';
+    to->since = from->since;
+}
+
+static void put_failure(const struct kda_control_failure *from, struct control_failure *to)
+{
+    put_text(to->place, from->place, sizeof(from->place));
+    put_text(to->call, from->call, sizeof(from->call));
+    to->status = (uint32_t)from->status;
+    to->count = from->count;
+    to->first = from->first;
+    to->last = from->last;
+}
+
+void control_time(uint64_t time, char text[CONTROL_TIME_TEXT])
+{
+    _Static_assert(CONTROL_TIME_TEXT > KDA_TIME_BYTES, "room for a time");
+    text[kda_jsonl_time(time, text)] = '\0';
+}
+
+uint32_t control_get_troubles(const struct host_ops *host, struct control_troubles *troubles)
+{
+    struct kda_control_troubles answer = {.head = {0, 0}};
+    uint32_t error = ask(host, KDA_IOCTL_TROUBLES, NULL, 0, &answer, sizeof(answer));
+    if (error != HOST_OK)
+        return error;
+    if (answer.sensor_count > CONTROL_SENSORS || answer.failure_count > CONTROL_FAILURES)
+        return CONTROL_BAD_ANSWER;
+    troubles->total = answer.total;
+    troubles->sensor_count = answer.sensor_count;
+    troubles->failure_count = answer.failure_count;
+    for (size_t i = 0; i < answer.sensor_count; i++)
+        put_sensor(&answer.sensors[i], &troubles->sensors[i]);
+    for (size_t i = 0; i < answer.failure_count; i++)
+        put_failure(&answer.failures[i], &troubles->failures[i]);
     return HOST_OK;
 }
 

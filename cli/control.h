@@ -33,11 +33,44 @@ struct control_status {
     struct control_counts kind[CONTROL_KINDS];
 };
 
+/* "2026-11-29T21:04:05.1234567Z" */
+#define CONTROL_TIME_TEXT 32u
+void control_time(uint64_t time, char text[CONTROL_TIME_TEXT]);
+
+#define CONTROL_SENSORS 8u
+#define CONTROL_FAILURES 64u
+#define CONTROL_TEXT 40u
+
+struct control_failure {
+    char place[CONTROL_TEXT]; /* function of the driver */
+    char call[CONTROL_TEXT];  /* what it called */
+    uint32_t status;
+    uint64_t count, first, last; /* times: 100 ns since 1601 */
+};
+
+struct control_sensor {
+    char name[CONTROL_TEXT];
+    const char *state;            /* "armed", "degraded", "off", "unknown" */
+    bool troubled;                /* `cause` says what led to the state */
+    uint64_t since;               /* 0: not known */
+    struct control_failure cause; /* place, call, status */
+};
+
+struct control_troubles {
+    uint64_t total;
+    size_t sensor_count, failure_count;
+    struct control_sensor sensors[CONTROL_SENSORS];
+    struct control_failure failures[CONTROL_FAILURES]; /* the latest first */
+};
+
 /* Each asks the open device and returns an error of the host; an answer that is not what the
  * protocol says is CONTROL_BAD_ANSWER. */
 #define CONTROL_BAD_ANSWER 1306u /* ERROR_REVISION_MISMATCH */
 uint32_t control_get_version(const struct host_ops *host, struct control_version *version);
 uint32_t control_get_status(const struct host_ops *host, struct control_status *status);
+/* CONTROL_UNKNOWN_REQUEST: an older driver, which does not tell its troubles. */
+#define CONTROL_UNKNOWN_REQUEST 1u /* ERROR_INVALID_FUNCTION */
+uint32_t control_get_troubles(const struct host_ops *host, struct control_troubles *troubles);
 /* `*on`: bits of the kinds that are on afterwards. */
 uint32_t control_set_kinds(const struct host_ops *host, uint64_t enable, uint64_t disable,
                            uint64_t *on);

@@ -51,6 +51,15 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapStatus(PVOID buffer)
     return STATUS_SUCCESS;
 }
 
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapTroubles(PVOID buffer)
+{
+    struct kda_control_troubles *troubles = buffer;
+
+    KdapHead(&troubles->head, sizeof *troubles);
+    KdaTroubles(troubles);
+    return STATUS_SUCCESS;
+}
+
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static NTSTATUS KdapKinds(PVOID buffer)
 {
     struct kda_control_kinds *kinds = buffer;
@@ -87,6 +96,7 @@ static const KDA_CONTROL_ROW KdapControls[] = {
     {KDA_IOCTL_KINDS, sizeof(struct kda_control_kinds), sizeof(struct kda_control_kinds),
      KdapKinds},
     {KDA_IOCTL_FLUSH, sizeof(struct kda_control), 0, KdapFlush},
+    {KDA_IOCTL_TROUBLES, 0, sizeof(struct kda_control_troubles), KdapTroubles},
 };
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static NTSTATUS KdapControl(PIRP irp, ULONG *returned)
@@ -206,8 +216,8 @@ _Use_decl_annotations_ VOID KdaDeviceEndServing(KDA_DRIVER *driver)
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapSecure(PDEVICE_OBJECT device)
 {
     HANDLE handle;
-    NTSTATUS status = ObOpenObjectByPointer(device, OBJ_KERNEL_HANDLE, NULL, WRITE_DAC, NULL,
-                                            KernelMode, &handle);
+    NTSTATUS status = KDA_CALL(ObOpenObjectByPointer, (device, OBJ_KERNEL_HANDLE, NULL, WRITE_DAC,
+                                                       NULL, KernelMode, &handle));
 
     if (!NT_SUCCESS(status))
         return status;
@@ -252,7 +262,10 @@ _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaDeviceStart(KDA_DRIVER *driver)
 _Use_decl_annotations_ KDA_PAGED VOID KdaDeviceStop(KDA_DRIVER *driver)
 {
     PAGED_CODE();
-    IoDeleteDevice(driver->Device);
+    /* A callout that stays registered was registered with the device: it stays, too. What is still
+     * asked of it is refused (KdapDispatch). */
+    if (!KdaImageIsKept())
+        IoDeleteDevice(driver->Device);
     driver->Device = NULL;
 }
 
@@ -282,7 +295,7 @@ _Use_decl_annotations_ KDA_PAGED VOID KdaDeviceCloseForUse(KDA_DRIVER *driver)
 
     PAGED_CODE();
     RtlInitUnicodeString(&link, KdapLinkName);
-    IoDeleteSymbolicLink(&link);
+    KDA_CALL(IoDeleteSymbolicLink, (&link));
     InterlockedExchange(&KdapAccepting, 0);
     IoUnregisterShutdownNotification(driver->Device);
 }

@@ -64,6 +64,7 @@ static const KDA_SENSOR *const KdapSensors[] = {
 };
 
 /* The writer's thread ticks from before the sensors start until after they have stopped. */
+static volatile LONG KdapStarted; /* bit of each sensor that has started */
 static EX_RUNDOWN_REF KdapTicking;
 static volatile LONG KdapTicksOn;
 
@@ -72,30 +73,45 @@ _Use_decl_annotations_ VOID KdaSensorsTick(VOID)
     if (!ReadAcquire(&KdapTicksOn) || !ExAcquireRundownProtection(&KdapTicking))
         return;
     for (ULONG i = 0; i < ARRAYSIZE(KdapSensors); i++) {
-        if (KdapSensors[i]->Tick != NULL)
+        if (KdapSensors[i]->Tick != NULL && ((ULONG)ReadAcquire(&KdapStarted) >> i & 1u))
             KdapSensors[i]->Tick();
     }
     ExReleaseRundownProtection(&KdapTicking);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID
-    KdapStopSensors(KDA_DRIVER *driver, ULONG count)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStopSensors(KDA_DRIVER *driver)
 {
+    ULONG i = ARRAYSIZE(KdapSensors);
+
     PAGED_CODE();
-    while (count-- != 0)
-        KdapSensors[count]->Stop(driver);
+    while (i-- != 0) {
+        if (!((ULONG)ReadAcquire(&KdapStarted) >> i & 1u))
+            continue;
+        KdapSensors[i]->Stop(driver);
+        InterlockedAnd(&KdapStarted, ~(1 << i));
+        KdaSensorState(KdapSensors[i]->Number, KDA_SENSOR_OFF, __func__, NULL, STATUS_SUCCESS);
+    }
 }
 
+/* A sensor that cannot start is off, and the log says so: what the others see is worth having. But
+ * nothing is to be recorded without the processes that did it. */
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapSensorsStart(KDA_DRIVER *driver)
 {
-    NTSTATUS status;
-
+    InterlockedExchange(&KdapStarted, 0);
     for (ULONG i = 0; i < ARRAYSIZE(KdapSensors); i++) {
-        status = KdapSensors[i]->Start(driver);
-        if (!NT_SUCCESS(status)) {
-            KdapStopSensors(driver, i);
-            return status;
+        const KDA_SENSOR *sensor = KdapSensors[i];
+        const CHAR *call = "";
+        NTSTATUS status;
+        KdaSensorState(sensor->Number, KDA_SENSOR_ARMED, __func__, NULL, STATUS_SUCCESS);
+        status = sensor->Start(driver, &call);
+        if (NT_SUCCESS(status)) {
+            InterlockedOr(&KdapStarted, 1 << i);
+            continue;
         }
+        KdaCalled(__func__, call, status);
+        KdaSensorState(sensor->Number, KDA_SENSOR_OFF, __func__, call, status);
+        if (sensor->Number == KDA_SENSOR_PROCESS)
+            return status;
     }
     InterlockedExchange(&KdapTicksOn, 1);
     return STATUS_SUCCESS;
@@ -106,7 +122,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapSensorsStop(KDA_DRI
     PAGED_CODE();
     InterlockedExchange(&KdapTicksOn, 0);
     ExWaitForRundownProtectionRelease(&KdapTicking);
-    KdapStopSensors(driver, ARRAYSIZE(KdapSensors));
+    KdapStopSensors(driver);
 }
 
 /* --- start and stop -------------------------------------------------------------------------- */
@@ -117,6 +133,7 @@ typedef struct _KDA_STEP {
 } KDA_STEP;
 
 static const KDA_STEP KdapSteps[] = {
+    {KdaTroublesStart, NULL},
     {KdapOptionalStart, NULL},
     {KdaSettingsStart, KdaSettingsStop},
     {KdaClockStart, KdaClockStop},

@@ -30,7 +30,19 @@
 #define KDA_TAG_NETWORK KDA_TAG('K', 'd', 'a', 'N')
 #define KDA_TAG_WRITER KDA_TAG('K', 'd', 'a', 'W')
 #define KDA_TAG_READER KDA_TAG('K', 'd', 'a', 'L')
+#define KDA_TAG_RUNDOWN KDA_TAG('K', 'd', 'a', 'C')
 #define KDA_TAG_SCRATCH KDA_TAG('K', 'd', 'a', 'T')
+
+/* What always holds, if the driver is right: checked in the simulator and in checked builds, absent
+ * from the driver that ships. */
+#ifdef KDA_SIM
+#define KDA_ASSERT(expression)                                                                     \
+    ((expression) ? (void)0 : SimAssertionFailed(#expression, __FILE__, __LINE__))
+#elif defined(KDA_CHECKED)
+#define KDA_ASSERT(expression) ((expression) ? (void)0 : __builtin_trap())
+#else
+#define KDA_ASSERT(expression) ((void)sizeof(!(expression)))
+#endif
 
 #define KDA_100NS_PER_MS 10000
 #define KDA_100NS_PER_S 10000000
@@ -166,11 +178,12 @@ static inline BOOLEAN KdaKindOn(_In_ ULONG kind)
     return (ULONG)ReadNoFence(&KdaDriver->Kinds) >> kind & 1u;
 }
 
-/* A sensor: a file and a row in driver.c. Stop returns when none of its callbacks runs or will
- * run. Tick comes about once a second from the writer, at PASSIVE_LEVEL. */
+/* A sensor: a file and a row in driver.c. Start names the call that failed in `*call`. Stop returns
+ * when none of its callbacks runs or will run. Tick comes about once a second from the writer, at
+ * PASSIVE_LEVEL. */
 typedef struct _KDA_SENSOR {
-    const CHAR *Name;
-    NTSTATUS (*Start)(KDA_DRIVER *driver);
+    ULONG Number; /* KDA_SENSOR_... */
+    NTSTATUS (*Start)(KDA_DRIVER *driver, const CHAR **call);
     VOID (*Stop)(KDA_DRIVER *driver);
     VOID (*Tick)(VOID);
 } KDA_SENSOR;
@@ -183,6 +196,67 @@ extern const KDA_SENSOR KdaNetworkSensor;
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaSensorsTick(VOID);
 
 DRIVER_INITIALIZE DriverEntry;
+
+/* --- what does not work (troubles.c) --------------------------------------------------------- */
+
+/* Order of the table in driver.c. */
+enum {
+    KDA_SENSOR_PROCESS,
+    KDA_SENSOR_THREAD,
+    KDA_SENSOR_IMAGE,
+    KDA_SENSOR_REGISTRY,
+    KDA_SENSOR_NETWORK,
+    KDA_SENSOR_COUNT
+};
+
+/* KDA_CALL(ZwClose, (handle)): makes the call; one that fails is remembered with the function it
+ * was made in, and its status. For calls whose failure says something of the machine, not for an
+ * answer that is a part of the question (a value that may not be there). */
+#define KDA_CALL(function, arguments) KdaCalled(__func__, #function, function arguments)
+/* For a call that answers with something else than a status, and for an answer that is looked at
+ * first. Returns `status`. */
+_IRQL_requires_max_(DISPATCH_LEVEL) NTSTATUS
+    KdaCalled(_In_ const CHAR *place, _In_ const CHAR *call, _In_ NTSTATUS status);
+
+_IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaTroublesStart(_Inout_ KDA_DRIVER *driver);
+/* A sensor is in this state from now on; `call` and `status` say what led to it: NULL and
+ * STATUS_SUCCESS where nothing failed. A state it is in already, for the same reason, keeps its
+ * time. */
+_IRQL_requires_max_(DISPATCH_LEVEL) VOID
+    KdaSensorState(_In_ ULONG sensor, _In_ enum kda_sensor_state state, _In_ const CHAR *place,
+                   _In_opt_ const CHAR *call, _In_ NTSTATUS status);
+/* Raised by each change of a state that a failed call led to, or that ends one. */
+_IRQL_requires_max_(DISPATCH_LEVEL) LONG KdaSensorChanges(VOID);
+_IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaTroubles(_Out_ struct kda_control_troubles *troubles);
+/* The same in a sensor.status record; of the failed calls the last few. */
+_IRQL_requires_max_(DISPATCH_LEVEL) VOID
+    KdaTroublesDescribe(_Inout_ struct kda_event_builder *builder);
+
+/* --- callbacks in flight (rundown.c) ---------------------------------------------------------- */
+
+/* Cache-aware: a callback touches the counter of its own processor only. */
+typedef struct _KDA_RUNDOWN {
+    PEX_RUNDOWN_REF_CACHE_AWARE Reference;
+} KDA_RUNDOWN;
+
+_IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS
+    KdaRundownStart(_Out_ KDA_RUNDOWN *rundown, _Out_ const CHAR **call);
+/* For a sensor whose callback was never registered. */
+_IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaRundownFree(_Inout_ KDA_RUNDOWN *rundown);
+/* Waits for the callbacks in flight. `removed`: what the system said to the removal of the
+ * callback. Anything but success means that it may still be called: then image and counter stay. */
+_IRQL_requires_max_(PASSIVE_LEVEL) VOID
+    KdaRundownStop(_In_ KDA_DRIVER *driver, _Inout_ KDA_RUNDOWN *rundown, _In_ NTSTATUS removed);
+/* FALSE: the sensor is being stopped; no leave follows. The thread cannot be suspended in between:
+ * the stop would wait for as long. */
+_IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN KdaRundownEnter(_Inout_ KDA_RUNDOWN *rundown);
+/* At the level of the enter. */
+_IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaRundownLeave(_Inout_ KDA_RUNDOWN *rundown);
+
+/* Keeps the image in memory after the unload: something of the driver that the system would not
+ * give back may still be called. */
+_IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaKeepImage(_In_ KDA_DRIVER *driver);
+_IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN KdaImageIsKept(VOID);
 
 /* --- time (clock.c) ------------------------------------------------------------------------------
  */
@@ -213,12 +287,14 @@ typedef struct _KDA_PROCESS {
     struct _KDA_PROCESS *Next; /* in its bucket */
     volatile LONG References;
     ULONG Pid;
-    ULONGLONG StartKey;       /* 0: not known */
-    LONGLONG CreateTime;      /* 0: not known */
-    ULONGLONG ExitedAt;       /* KdaMilliseconds; 0: alive */
-    volatile LONG Threads;    /* created since the process was told; -1: it was running already */
-    UNICODE_STRING Image;     /* characters behind the structure */
-    volatile LONG64 *Buckets; /* one per kind with a rate limit, behind the characters */
+    ULONGLONG StartKey;    /* 0: not known */
+    LONGLONG CreateTime;   /* 0: not known */
+    ULONGLONG ExitedAt;    /* KdaMilliseconds; 0: alive */
+    volatile LONG Threads; /* created since the process was told; -1: it was running already */
+    UNICODE_STRING Image;  /* characters behind the structure */
+    BOOLEAN Refused;       /* its creation was refused: it never ran, and its end is none */
+    enum kda_omit_reason ImageReason; /* why `Image` is empty; NONE: the process has none */
+    volatile LONG64 *Buckets;         /* one per kind with a rate limit, behind the characters */
 } KDA_PROCESS;
 
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaProcessCacheStart(_Inout_ KDA_DRIVER *driver);
@@ -242,9 +318,10 @@ _IRQL_requires_max_(DISPATCH_LEVEL)
 /* The entry stays for a while, for what comes after the exit. */
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaProcessExited(_In_ KDA_PROCESS *process);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaProcessSweep(VOID);
-/* Finds; at PASSIVE_LEVEL an unknown process is looked up and told as process.existing first.
- * (sensor_process.c) */
-_IRQL_requires_max_(DISPATCH_LEVEL) KDA_PROCESS *KdaProcessKnow(_In_ ULONG pid);
+/* Finds; where the system may be asked (KdaMayAsk) an unknown process is looked up and told as
+ * process.existing first. `*why`: the reason where it returns NULL. (sensor_process.c) */
+_IRQL_requires_max_(DISPATCH_LEVEL) KDA_PROCESS *KdaProcessKnow(_In_ ULONG pid,
+                                                                _Out_ enum kda_omit_reason *why);
 
 static inline ULONG KdaPid(_In_ HANDLE id)
 {
@@ -300,10 +377,10 @@ _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaRecordStop(_Inout_ KDA_DRIVER *driver
 _Must_inspect_result_ _IRQL_requires_max_(DISPATCH_LEVEL)
 BOOLEAN
 KdaRecordBegin(_Out_ KDA_RECORD *record, _In_ ULONG kind, _In_ SIZE_T bytes);
-/* pid, tid, process_key, image. `process` may be NULL. */
+/* pid, tid, process_key, image. `process` may be NULL: `why` then says why it is not known. */
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID
     KdaRecordActor(_Inout_ KDA_RECORD *record, _In_ ULONG pid, _In_ ULONG tid,
-                   _In_opt_ const KDA_PROCESS *process);
+                   _In_opt_ const KDA_PROCESS *process, _In_ enum kda_omit_reason why);
 /* Bytes that the actor's image will take. */
 static inline SIZE_T KdaActorBytes(_In_opt_ const KDA_PROCESS *process)
 {
@@ -316,6 +393,35 @@ _IRQL_requires_max_(DISPATCH_LEVEL) VOID
 /* Completes the record, pushes it and gives the memory back. */
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaRecordPush(_Inout_ KDA_RECORD *record);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaRecordDiscard(_Inout_ KDA_RECORD *record);
+
+/* What a refused question says of the field that was asked for. */
+_IRQL_requires_max_(HIGH_LEVEL) enum kda_omit_reason KdaOmitReason(_In_ NTSTATUS status);
+/* Questions by handle, and names of files, need more than PASSIVE_LEVEL: they wait for special
+ * kernel APCs, and for the file system, which may be waiting for this very thread (paging I/O has a
+ * top-level request). FALSE: what is asked for is omitted as `irql`. */
+static inline BOOLEAN KdaMayAsk(VOID)
+{
+    return KeGetCurrentIrql() == PASSIVE_LEVEL && !KeAreAllApcsDisabled() &&
+           IoGetTopLevelIrp() == NULL;
+}
+
+/* --- fields of a process (process_fields.c) ---------------------------------------------------
+ */
+
+#define KDA_SID_MOST_BYTES 68u
+/* Session, user, integrity, ...: each is set, or omitted with its reason. */
+_IRQL_requires_max_(PASSIVE_LEVEL) VOID
+    KdaProcessFields(_Inout_ KDA_RECORD *record, _In_ PEPROCESS process,
+                     _In_ BOOLEAN subsystemKnown);
+
+/* --- threads of other processes (sensor_thread.c) ---------------------------------------------
+ */
+
+/* The record of a thread made in another process, with the module it starts in; a copy in `buffer`,
+ * or `event` itself where nothing is to be added. For the writer's thread. */
+_IRQL_requires_max_(PASSIVE_LEVEL) const
+    struct kda_event *KdaThreadComplete(_In_ const struct kda_event *event,
+                                        _Out_writes_bytes_(bytes) PVOID buffer, _In_ SIZE_T bytes);
 
 /* --- registry operations under way (registry_pending.c) ------------------------------------------
  */
@@ -332,6 +438,23 @@ _IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN
 /* The next record that was parked so long ago; `*next` begins with 0. FALSE: no more. */
 _IRQL_requires_max_(DISPATCH_LEVEL) BOOLEAN
     KdaPendingOverdue(_In_ ULONG milliseconds, _Inout_ ULONG *next, _Out_ KDA_RECORD *record);
+
+/* --- data before a write (registry_old_data.c) -------------------------------------------------
+ */
+
+typedef struct _KDA_OLD_DATA {
+    KEY_VALUE_PARTIAL_INFORMATION *Information; /* in pool; NULL: none */
+    ULONG Kept;                                 /* bytes of its data that are there */
+    enum kda_omit_reason Reason; /* why there is none; NONE: not asked, or no value */
+} KDA_OLD_DATA;
+
+/* `noKey`: why the subject's key has no name. */
+_IRQL_requires_max_(APC_LEVEL) VOID
+    KdaOldDataAsk(_In_ const KDA_SUBJECT *subject, _In_ enum kda_omit_reason noKey,
+                  _In_ PVOID object, _In_ PUNICODE_STRING name, _Out_ KDA_OLD_DATA *old);
+_IRQL_requires_max_(APC_LEVEL) VOID
+    KdaOldDataPut(_Inout_ KDA_RECORD *record, _In_ const KDA_OLD_DATA *old);
+_IRQL_requires_max_(APC_LEVEL) VOID KdaOldDataFree(_Inout_ KDA_OLD_DATA *old);
 
 /* --- log (log_file.c, self.c, writer.c) ------------------------------------------------------- */
 

@@ -3,11 +3,13 @@
 #define KDA_TAG_QUEUE 0x5161644Bu /* "KdaQ" */
 #define KDA_MAX_DEFAULT_SHARDS 16u
 #define KDA_DEFAULT_STALL_MICROSECONDS 2000u
+#define KDA_SETTLE_MILLISECONDS 10u
 
 typedef struct _KDA_QUEUE {
     struct kda_ring *Ring;
     PVOID Memory;
     KEVENT Wake;
+    volatile LONG Idle; /* the consumer sleeps until an event comes: the first push clears it */
     ULONGLONG (*Time)(VOID);
 } KDA_QUEUE;
 
@@ -106,7 +108,9 @@ _Use_decl_annotations_ BOOLEAN KdaMonEventQueuePush(const KDAMON_EVENT *event)
     KeRaiseIrql(DISPATCH_LEVEL, &irql);
     result = kda_ring_push(KdapQueue.Ring, event->Data);
     KeLowerIrql(irql);
-    if (result & KDA_PUSH_WAKE)
+    /* The flag is read, not swapped, while the consumer is awake: its line stays in all caches. */
+    if ((result & KDA_PUSH_WAKE) ||
+        (ReadAcquire(&KdapQueue.Idle) != 0 && InterlockedExchange(&KdapQueue.Idle, 0) != 0))
         KeSetEvent(&KdapQueue.Wake, IO_NO_INCREMENT, FALSE);
     return (result & ~KDA_PUSH_WAKE) == KDA_PUSH_QUEUED;
 }
@@ -171,7 +175,7 @@ struct kda_ring *KdaMonEventQueueRing(VOID)
     return KdapQueue.Ring;
 }
 
-_Use_decl_annotations_ VOID KdaMonEventQueueWait(ULONG milliseconds, BOOLEAN always)
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapWait(ULONG milliseconds, BOOLEAN always)
 {
     LARGE_INTEGER timeout;
 
@@ -179,6 +183,21 @@ _Use_decl_annotations_ VOID KdaMonEventQueueWait(ULONG milliseconds, BOOLEAN alw
     if (kda_ring_sleep(KdapQueue.Ring) || always)
         KeWaitForSingleObject(&KdapQueue.Wake, Executive, KernelMode, FALSE, &timeout);
     kda_ring_awake(KdapQueue.Ring);
+}
+
+_Use_decl_annotations_ VOID KdaMonEventQueueWait(ULONG milliseconds, BOOLEAN always)
+{
+    InterlockedExchange(&KdapQueue.Idle, 0);
+    KdapWait(milliseconds, always);
+}
+
+_Use_decl_annotations_ VOID KdaMonEventQueueWaitIdle(ULONG milliseconds)
+{
+    /* The first wait is short: a push that did not see the flag is in the ring when it ends, or
+     * under way, and the consumer looks before it waits longer. */
+    if (InterlockedExchange(&KdapQueue.Idle, 1) == 0 || !kda_ring_idle(KdapQueue.Ring))
+        milliseconds = KDA_SETTLE_MILLISECONDS;
+    KdapWait(milliseconds, FALSE);
 }
 
 _Use_decl_annotations_ VOID KdaMonEventQueueWake(VOID)

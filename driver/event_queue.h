@@ -63,6 +63,9 @@ struct kda_ring *KdaMonEventQueueRing(VOID);
  * over. `always`: also if events wait (their consumer cannot take them now). */
 _IRQL_requires_max_(APC_LEVEL) VOID
     KdaMonEventQueueWait(_In_ ULONG milliseconds, _In_ BOOLEAN always);
+/* The same, but the first event that comes wakes the consumer, whatever its kind. For a consumer
+ * that has found nothing for some milliseconds: a push that began before is seen by then. */
+_IRQL_requires_max_(APC_LEVEL) VOID KdaMonEventQueueWaitIdle(_In_ ULONG milliseconds);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaMonEventQueueWake(VOID);
 
 #endif

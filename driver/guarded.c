@@ -27,6 +27,12 @@ static __attribute__((noinline)) VOID KdapCopy(volatile UCHAR *to, const volatil
         from += 8;
         bytes -= 8;
     }
+    /* A number is read in one go, so that nobody can change half of it meanwhile. */
+    if (bytes == 4 && (((ULONG_PTR)to | (ULONG_PTR)from) & 3) == 0) {
+        *(volatile ULONG *)(volatile VOID *)to =
+            *(const volatile ULONG *)(const volatile VOID *)from;
+        return;
+    }
     while (bytes != 0) {
         *to++ = *from++;
         bytes--;

@@ -355,15 +355,20 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapFindOld(KDA_OLD_FILES *ol
     if (!NT_SUCCESS(status))
         return status;
     RtlInitUnicodeString(&pattern, KdapPattern);
+    /* Success without a byte says that the next name finds no room, and would say so for ever. */
     for (BOOLEAN restart = TRUE; NT_SUCCESS(status); restart = FALSE) {
+        io.Information = 0;
         status = ZwQueryDirectoryFile(handle, NULL, NULL, NULL, &io, old->List, sizeof old->List,
                                       FileDirectoryInformation, FALSE, &pattern, restart);
+        if (NT_SUCCESS(status) && io.Information == 0)
+            status = STATUS_BUFFER_TOO_SMALL;
         if (NT_SUCCESS(status))
             KdapLook(old, (ULONG)io.Information);
     }
     ZwClose(handle);
-    return status == STATUS_NO_MORE_FILES || status == STATUS_NO_SUCH_FILE ? STATUS_SUCCESS
-                                                                           : status;
+    if (status == STATUS_NO_MORE_FILES || status == STATUS_NO_SUCH_FILE)
+        return STATUS_SUCCESS;
+    return KdaCalled(__func__, "ZwQueryDirectoryFile", status);
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapDelete(KDA_OLD_FILES *old, const CHAR *name)
@@ -375,7 +380,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapDelete(KDA_OLD_FILES *old,
         KdapAppend(&old->Path, (WCHAR)name[i]);
     InitializeObjectAttributes(&attributes, &old->Path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
                                NULL, NULL);
-    return NT_SUCCESS(ZwDeleteFile(&attributes));
+    return NT_SUCCESS(KDA_CALL(ZwDeleteFile, (&attributes)));
 }
 
 /* Keeps the number of files, those of earlier logs with them, within the limit. What cannot be
@@ -428,14 +433,17 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
 {
     OBJECT_ATTRIBUTES attributes;
     IO_STATUS_BLOCK io;
+    NTSTATUS status;
 
     KdapSetNumber(file, number);
     InitializeObjectAttributes(&attributes, &file->Name, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
                                NULL, (PVOID)(ULONG_PTR)KdaSecurityDescriptor);
-    return ZwCreateFile(
+    status = ZwCreateFile(
         handle, FILE_WRITE_DATA | FILE_READ_ATTRIBUTES | SYNCHRONIZE, &attributes, &io, NULL,
         FILE_ATTRIBUTE_NORMAL, FILE_SHARE_READ, FILE_CREATE,
         FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY | FILE_SYNCHRONOUS_IO_NONALERT, NULL, 0);
+    return status == STATUS_OBJECT_NAME_COLLISION ? status
+                                                  : KdaCalled(__func__, "ZwCreateFile", status);
 }
 
 _Use_decl_annotations_ NTSTATUS KdaLogFileNext(KDA_LOG_FILE *file)
@@ -478,14 +486,14 @@ _Use_decl_annotations_ NTSTATUS KdaLogFileWrite(KDA_LOG_FILE *file, PVOID data, 
         status = STATUS_DISK_FULL;
     if (NT_SUCCESS(status))
         file->Offset += bytes;
-    return status;
+    return KdaCalled(__func__, "ZwWriteFile", status);
 }
 
 _Use_decl_annotations_ NTSTATUS KdaLogFileFlush(KDA_LOG_FILE *file)
 {
     IO_STATUS_BLOCK io;
 
-    return file->Handle ? ZwFlushBuffersFile(file->Handle, &io) : STATUS_INVALID_HANDLE;
+    return file->Handle ? KDA_CALL(ZwFlushBuffersFile, (file->Handle, &io)) : STATUS_INVALID_HANDLE;
 }
 
 _Use_decl_annotations_ VOID KdaLogFileClose(KDA_LOG_FILE *file)

@@ -150,11 +150,19 @@ C_ASSERT(sizeof(LARGE_INTEGER) == 8 && sizeof(UNICODE_STRING) == 16 && sizeof(GU
 #define STATUS_NO_MORE_FILES NTSTATUS_OF(0x80000006)
 #define STATUS_UNSUCCESSFUL NTSTATUS_OF(0xC0000001)
 #define STATUS_NOT_IMPLEMENTED NTSTATUS_OF(0xC0000002)
+#define STATUS_INVALID_INFO_CLASS NTSTATUS_OF(0xC0000003)
 #define STATUS_INFO_LENGTH_MISMATCH NTSTATUS_OF(0xC0000004)
 #define STATUS_ACCESS_VIOLATION NTSTATUS_OF(0xC0000005)
 #define STATUS_INVALID_HANDLE NTSTATUS_OF(0xC0000008)
 #define STATUS_INVALID_CID NTSTATUS_OF(0xC000000B)
 #define STATUS_INVALID_PARAMETER NTSTATUS_OF(0xC000000D)
+#define STATUS_NO_MEMORY NTSTATUS_OF(0xC0000017)
+#define STATUS_QUOTA_EXCEEDED NTSTATUS_OF(0xC0000044)
+#define STATUS_THREAD_IS_TERMINATING NTSTATUS_OF(0xC000004B)
+#define STATUS_INVALID_ADDRESS NTSTATUS_OF(0xC0000141)
+#define STATUS_FILE_INVALID NTSTATUS_OF(0xC0000098)
+#define STATUS_RETRY NTSTATUS_OF(0xC000022D)
+#define STATUS_REPARSE NTSTATUS_OF(0x00000104)
 #define STATUS_NO_SUCH_DEVICE NTSTATUS_OF(0xC000000E)
 #define STATUS_NO_SUCH_FILE NTSTATUS_OF(0xC000000F)
 #define STATUS_INVALID_DEVICE_REQUEST NTSTATUS_OF(0xC0000010)
@@ -191,7 +199,13 @@ C_ASSERT(sizeof(LARGE_INTEGER) == 8 && sizeof(UNICODE_STRING) == 16 && sizeof(GU
 #define DISPATCH_LEVEL 2
 #define HIGH_LEVEL 15
 
+/* TRUE in a guarded region and at APC_LEVEL and above: not even special kernel APCs are delivered,
+ * by which file I/O completes. */
+BOOLEAN KeAreAllApcsDisabled(VOID);
+
 #ifdef KDA_SIM
+/* KDA_ASSERT: ends the run. */
+VOID SimAssertionFailed(const char *expression, const char *file, int line);
 KIRQL KeGetCurrentIrql(VOID);
 VOID KeRaiseIrql(KIRQL newIrql, PKIRQL oldIrql);
 VOID KeLowerIrql(KIRQL newIrql);
@@ -201,8 +215,13 @@ VOID SimPagedCode(const char *function);
 #else
 #ifdef __aarch64__
 KIRQL KeGetCurrentIrql(VOID);
-VOID KeLowerIrql(KIRQL newIrql);
+/* KeLowerIrql is a macro there. */
+VOID KfLowerIrql(KIRQL newIrql);
 KIRQL KfRaiseIrql(KIRQL newIrql);
+static inline VOID KeLowerIrql(KIRQL newIrql)
+{
+    KfLowerIrql(newIrql);
+}
 static inline VOID KeRaiseIrql(KIRQL newIrql, PKIRQL oldIrql)
 {
     *oldIrql = KfRaiseIrql(newIrql);
@@ -248,7 +267,7 @@ VOID ExFreePool(PVOID at);
 typedef union KDA_ALIGNED(16) _SLIST_HEADER {
     ULONGLONG Parts[2];
 } SLIST_HEADER, *PSLIST_HEADER;
-typedef struct _SLIST_ENTRY {
+typedef struct KDA_ALIGNED(16) _SLIST_ENTRY {
     struct _SLIST_ENTRY *Next;
 } SLIST_ENTRY, *PSLIST_ENTRY;
 
@@ -273,9 +292,17 @@ typedef struct KDA_ALIGNED(16) _NPAGED_LOOKASIDE_LIST {
     ULONG LastTotalAllocates;
     ULONG LastAllocateMisses;
     ULONG Future[2];
+#ifdef __aarch64__
+    /* An obsolete lock follows, and a line of the cache may have 128 bytes: 256 hold all of it. */
+    UCHAR Rest[160];
+} NPAGED_LOOKASIDE_LIST, *PNPAGED_LOOKASIDE_LIST;
+C_ASSERT(sizeof(NPAGED_LOOKASIDE_LIST) == 256);
+#else
     UCHAR Rest[32]; /* up to the end of the line */
 } NPAGED_LOOKASIDE_LIST, *PNPAGED_LOOKASIDE_LIST;
 C_ASSERT(sizeof(NPAGED_LOOKASIDE_LIST) == 128);
+#endif
+C_ASSERT(FIELD_OFFSET(NPAGED_LOOKASIDE_LIST, Future) == 88);
 
 VOID ExInitializeNPagedLookasideList(PNPAGED_LOOKASIDE_LIST list, PALLOCATE_FUNCTION allocate,
                                      PFREE_FUNCTION release, ULONG flags, SIZE_T size, ULONG tag,
@@ -469,10 +496,22 @@ static inline VOID ExInitializeFastMutex(PFAST_MUTEX mutex)
 VOID ExAcquireFastMutex(PFAST_MUTEX mutex);
 VOID ExReleaseFastMutex(PFAST_MUTEX mutex);
 
+/* In between the thread cannot be suspended (no normal kernel APC is delivered). */
+VOID KeEnterCriticalRegion(VOID);
+VOID KeLeaveCriticalRegion(VOID);
+
 VOID ExInitializeRundownProtection(PEX_RUNDOWN_REF reference);
 BOOLEAN ExAcquireRundownProtection(PEX_RUNDOWN_REF reference);
 VOID ExReleaseRundownProtection(PEX_RUNDOWN_REF reference);
 VOID ExWaitForRundownProtectionRelease(PEX_RUNDOWN_REF reference);
+
+/* One counter per processor. */
+typedef struct _EX_RUNDOWN_REF_CACHE_AWARE *PEX_RUNDOWN_REF_CACHE_AWARE;
+PEX_RUNDOWN_REF_CACHE_AWARE ExAllocateCacheAwareRundownProtection(POOL_TYPE poolType, ULONG tag);
+VOID ExFreeCacheAwareRundownProtection(PEX_RUNDOWN_REF_CACHE_AWARE reference);
+BOOLEAN ExAcquireRundownProtectionCacheAware(PEX_RUNDOWN_REF_CACHE_AWARE reference);
+VOID ExReleaseRundownProtectionCacheAware(PEX_RUNDOWN_REF_CACHE_AWARE reference);
+VOID ExWaitForRundownProtectionReleaseCacheAware(PEX_RUNDOWN_REF_CACHE_AWARE reference);
 
 /* --- time and processors ---------------------------------------------------------------------- */
 
@@ -483,72 +522,7 @@ ULONG KeGetCurrentProcessorNumberEx(PVOID processorNumber);
 ULONG KeQueryActiveProcessorCountEx(USHORT group);
 #define ALL_PROCESSOR_GROUPS 0xFFFF
 
-/* --- processes and threads -------------------------------------------------------------------- */
-
-typedef struct _EPROCESS *PEPROCESS;
-typedef struct _ETHREAD *PETHREAD;
-typedef struct _OBJECT_ATTRIBUTES OBJECT_ATTRIBUTES, *POBJECT_ATTRIBUTES;
-
-typedef VOID (*PKSTART_ROUTINE)(PVOID context);
-NTSTATUS PsCreateSystemThread(PHANDLE thread, ULONG access, POBJECT_ATTRIBUTES attributes,
-                              HANDLE process, PCLIENT_ID clientId, PKSTART_ROUTINE routine,
-                              PVOID context);
-NTSTATUS PsTerminateSystemThread(NTSTATUS status);
-HANDLE PsGetCurrentProcessId(VOID);
-HANDLE PsGetCurrentThreadId(VOID);
-HANDLE PsGetProcessId(PEPROCESS process);
-NTSTATUS PsLookupProcessByProcessId(HANDLE processId, PEPROCESS *process);
-NTSTATUS PsLookupThreadByThreadId(HANDLE threadId, PETHREAD *thread);
-LONGLONG PsGetProcessCreateTimeQuadPart(PEPROCESS process);
-NTSTATUS PsGetProcessExitStatus(PEPROCESS process);
-/* Of the current process. */
-LARGE_INTEGER PsGetProcessExitTime(VOID);
-NTSTATUS PsGetThreadExitStatus(PETHREAD thread);
-/* The string is the caller's, freed with ExFreePool. */
-NTSTATUS SeLocateProcessImageName(PEPROCESS process, PUNICODE_STRING *name);
-
-typedef struct _FILE_OBJECT FILE_OBJECT, *PFILE_OBJECT;
-
-typedef struct _PS_CREATE_NOTIFY_INFO {
-    SIZE_T Size;
-    ULONG Flags;
-    HANDLE ParentProcessId;
-    CLIENT_ID CreatingThreadId;
-    PFILE_OBJECT FileObject;
-    PCUNICODE_STRING ImageFileName;
-    PCUNICODE_STRING CommandLine;
-    NTSTATUS CreationStatus;
-} PS_CREATE_NOTIFY_INFO, *PPS_CREATE_NOTIFY_INFO;
-C_ASSERT(sizeof(PS_CREATE_NOTIFY_INFO) == 72);
-C_ASSERT(FIELD_OFFSET(PS_CREATE_NOTIFY_INFO, CommandLine) == 56);
-
-typedef VOID (*PCREATE_PROCESS_NOTIFY_ROUTINE_EX)(PEPROCESS process, HANDLE processId,
-                                                  PPS_CREATE_NOTIFY_INFO info);
-NTSTATUS PsSetCreateProcessNotifyRoutineEx(PCREATE_PROCESS_NOTIFY_ROUTINE_EX routine,
-                                           BOOLEAN remove);
-
-typedef VOID (*PCREATE_THREAD_NOTIFY_ROUTINE)(HANDLE processId, HANDLE threadId, BOOLEAN create);
-NTSTATUS PsSetCreateThreadNotifyRoutine(PCREATE_THREAD_NOTIFY_ROUTINE routine);
-NTSTATUS PsRemoveCreateThreadNotifyRoutine(PCREATE_THREAD_NOTIFY_ROUTINE routine);
-
-typedef struct _IMAGE_INFO {
-    ULONG Properties;
-    PVOID ImageBase;
-    ULONG ImageSelector;
-    SIZE_T ImageSize;
-    ULONG ImageSectionNumber;
-} IMAGE_INFO, *PIMAGE_INFO;
-typedef struct _IMAGE_INFO_EX {
-    SIZE_T Size;
-    IMAGE_INFO ImageInfo;
-    PFILE_OBJECT FileObject;
-} IMAGE_INFO_EX, *PIMAGE_INFO_EX;
-C_ASSERT(sizeof(IMAGE_INFO) == 40 && sizeof(IMAGE_INFO_EX) == 56);
-
-typedef VOID (*PLOAD_IMAGE_NOTIFY_ROUTINE)(PUNICODE_STRING fullName, HANDLE processId,
-                                           PIMAGE_INFO info);
-NTSTATUS PsSetLoadImageNotifyRoutine(PLOAD_IMAGE_NOTIFY_ROUTINE routine);
-NTSTATUS PsRemoveLoadImageNotifyRoutine(PLOAD_IMAGE_NOTIFY_ROUTINE routine);
+#include "nt_ps.h"
 
 /* --- run-time library ------------------------------------------------------------------------- */
 

@@ -288,6 +288,8 @@ NTSTATUS IoCreateSymbolicLink(PUNICODE_STRING link, PUNICODE_STRING device);
 NTSTATUS IoDeleteSymbolicLink(PUNICODE_STRING link);
 NTSTATUS IoRegisterShutdownNotification(PDEVICE_OBJECT device);
 VOID IoUnregisterShutdownNotification(PDEVICE_OBJECT device);
+/* The request that the file system began this thread's work with; NULL: it is in none. */
+PIRP IoGetTopLevelIrp(VOID);
 #ifdef KDA_SIM
 VOID IoCompleteRequest(PIRP irp, CCHAR priorityBoost);
 VOID IoMarkIrpPending(PIRP irp);
@@ -455,6 +457,8 @@ NTSTATUS CmUnRegisterCallback(LARGE_INTEGER cookie);
 NTSTATUS CmCallbackGetKeyObjectIDEx(PLARGE_INTEGER cookie, PVOID object, PULONG_PTR objectId,
                                     PCUNICODE_STRING *objectName, ULONG flags);
 VOID CmCallbackReleaseKeyObjectIDEx(PCUNICODE_STRING objectName);
+/* The transaction that a key object was opened in; NULL: none. Not referenced for the caller. */
+PVOID CmGetBoundTransaction(PLARGE_INTEGER cookie, PVOID object);
 
 /* --- queries ---------------------------------------------------------------------------------- */
 

@@ -49,22 +49,43 @@ _Use_decl_annotations_ BOOLEAN KdaRecordBegin(KDA_RECORD *record, ULONG kind, SI
 }
 
 _Use_decl_annotations_ VOID KdaRecordActor(KDA_RECORD *record, ULONG pid, ULONG tid,
-                                           const KDA_PROCESS *process)
+                                           const KDA_PROCESS *process, enum kda_omit_reason why)
 {
     struct kda_event_builder *builder = &record->Builder;
 
     builder->event->pid = pid;
     builder->event->tid = tid;
     if (process == NULL) {
-        /* It was not told before, and here nobody can be asked. */
-        kda_event_omit(builder, KDA_FIELD_IMAGE,
-                       KeGetCurrentIrql() > PASSIVE_LEVEL ? KDA_OMIT_IRQL : KDA_OMIT_GONE);
+        KDA_ASSERT(why != KDA_OMIT_NONE);
+        kda_event_omit(builder, KDA_FIELD_IMAGE, why);
         return;
     }
     if (process->StartKey != 0)
         kda_event_set(builder, KDA_FIELD_PROCESS_KEY, process->StartKey);
     if (process->Image.Length != 0)
         KdaRecordString(record, KDA_FIELD_IMAGE, &process->Image);
+    else if (process->ImageReason != KDA_OMIT_NONE)
+        kda_event_omit(builder, KDA_FIELD_IMAGE, process->ImageReason);
+}
+
+_Use_decl_annotations_ enum kda_omit_reason KdaOmitReason(NTSTATUS status)
+{
+    switch (status) {
+    case STATUS_INVALID_INFO_CLASS:
+    case STATUS_NOT_IMPLEMENTED:
+    case STATUS_NOT_SUPPORTED:
+        return KDA_OMIT_UNSUPPORTED;
+    case STATUS_INSUFFICIENT_RESOURCES:
+    case STATUS_NO_MEMORY:
+    case STATUS_QUOTA_EXCEEDED:
+        return KDA_OMIT_MEMORY;
+    case STATUS_PROCESS_IS_TERMINATING:
+    case STATUS_THREAD_IS_TERMINATING:
+    case STATUS_INVALID_CID:
+        return KDA_OMIT_GONE;
+    default:
+        return KDA_OMIT_FAILED;
+    }
 }
 
 _Use_decl_annotations_ VOID KdaRecordString(KDA_RECORD *record, enum kda_field field,

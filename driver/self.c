@@ -5,6 +5,9 @@
  */
 #include "driver.h"
 
+#define KDA_ID_TRIES 10u
+#define KDA_ID_WAIT_MS 20u
+
 #ifdef __aarch64__
 #define KDA_BUILD_TEXT "kernel driver, ARM64"
 #else
@@ -30,10 +33,13 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapPreviousLog(KDA_
     ULONG64 buffer[8];
     const KEY_VALUE_PARTIAL_INFORMATION *value = (const KEY_VALUE_PARTIAL_INFORMATION *)buffer;
     UNICODE_STRING name;
+    NTSTATUS status;
     HANDLE key;
 
-    if (!NT_SUCCESS(
-            KdaSettingsOpenKey(driver->RegistryPath, KEY_QUERY_VALUE | KEY_SET_VALUE, &key)))
+    status = KdaSettingsOpenKey(driver->RegistryPath, KEY_QUERY_VALUE | KEY_SET_VALUE, &key);
+    if (status != STATUS_OBJECT_NAME_NOT_FOUND)
+        KdaCalled(__func__, "ZwOpenKey", status);
+    if (!NT_SUCCESS(status))
         return;
     if (KdapReadValue(key, KDA_W("LastLog"), buffer, sizeof buffer) && value->Type == REG_BINARY &&
         value->DataLength == sizeof driver->PreviousLog) {
@@ -41,7 +47,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapPreviousLog(KDA_
         driver->HasPreviousLog = TRUE;
     }
     RtlInitUnicodeString(&name, KDA_W("LastLog"));
-    ZwSetValueKey(key, &name, 0, REG_BINARY, &driver->LogId, sizeof driver->LogId);
+    KDA_CALL(ZwSetValueKey, (key, &name, 0, REG_BINARY, &driver->LogId, sizeof driver->LogId));
     ZwClose(key);
 }
 
@@ -61,7 +67,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapHost(KDA_DRIVER 
     driver->Host.Length = 0;
     driver->Host.Buffer = driver->HostBuffer;
     driver->Host.MaximumLength = sizeof driver->HostBuffer;
-    if (!NT_SUCCESS(ZwOpenKey(&key, KEY_QUERY_VALUE, &attributes)))
+    if (!NT_SUCCESS(KDA_CALL(ZwOpenKey, (&key, KEY_QUERY_VALUE, &attributes))))
         return;
     if (KdapReadValue(key, KDA_W("ComputerName"), buffer, sizeof buffer) && value->Type == REG_SZ &&
         value->DataLength <= sizeof driver->HostBuffer) {
@@ -74,12 +80,43 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapHost(KDA_DRIVER 
     ZwClose(key);
 }
 
+/* Early in the boot the system has no ids to give yet (STATUS_RETRY). It is asked for a while; then
+ * the id is made of what no other start has: the time, and the counter. Version and variant are
+ * those of an id that is made of random bits. */
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapMakeId(GUID *id)
+{
+    ULONG64 hash = 0x9E3779B97F4A7C15u, parts[2];
+    ULONGLONG counter, utc;
+
+    KdaClockPair(&counter, &utc);
+    for (ULONG i = 0; i < 2; i++) {
+        hash = (hash ^ utc) * 0xD6E8FEB86659FD93u;
+        hash = (hash ^ hash >> 32 ^ counter) * 0xFF51AFD7ED558CCDu;
+        parts[i] = hash ^ hash >> 29;
+    }
+    RtlCopyMemory(id, parts, sizeof *id);
+    id->Data3 = (USHORT)((id->Data3 & 0x0FFFu) | 0x4000u);
+    id->Data4[0] = (UCHAR)((id->Data4[0] & 0x3Fu) | 0x80u);
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static VOID KdapLogId(GUID *id)
+{
+    LARGE_INTEGER wait;
+    NTSTATUS status = STATUS_RETRY;
+
+    wait.QuadPart = -(LONGLONG)KDA_ID_WAIT_MS * KDA_100NS_PER_MS;
+    for (ULONG tries = 0; status == STATUS_RETRY && tries < KDA_ID_TRIES; tries++) {
+        if (tries != 0)
+            KeDelayExecutionThread(KernelMode, FALSE, &wait);
+        status = KDA_CALL(ExUuidCreate, (id));
+    }
+    if (!NT_SUCCESS(status))
+        KdapMakeId(id);
+}
+
 _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaSelfIdentify(KDA_DRIVER *driver)
 {
-    NTSTATUS status = ExUuidCreate(&driver->LogId);
-
-    if (!NT_SUCCESS(status))
-        return status;
+    KdapLogId(&driver->LogId);
     driver->HasPreviousLog = FALSE;
     KdapPreviousLog(driver);
     KdapHost(driver);
@@ -149,6 +186,7 @@ _Use_decl_annotations_ struct kda_event *KdaSelfStatus(PVOID buffer, SIZE_T byte
     kda_event_counts(&builder, KDA_FIELD_STATUS_WRITTEN, account->Written);
     kda_event_counts(&builder, KDA_FIELD_STATUS_LOST, account->Lost);
     kda_event_counts(&builder, KDA_FIELD_STATUS_FILTERED, account->Filtered.Kinds);
+    KdaTroublesDescribe(&builder);
     return KdapDone(&builder);
 }
 

@@ -1,5 +1,8 @@
 /*
- * sensor_image.c - image.load: images of processes and drivers, at PASSIVE_LEVEL.
+ * sensor_image.c - image.load: images of processes and drivers.
+ *
+ * The notification comes at PASSIVE_LEVEL, sometimes with all APCs disabled or inside the file
+ * system: the name of the file object is asked for only where neither is so.
  */
 #include "driver.h"
 
@@ -7,37 +10,40 @@
 #define KDA_FILE_NAME_MOST (sizeof(UNICODE_STRING) + 0x10000u)
 
 typedef struct _KDA_IMAGE_SENSOR {
-    EX_RUNDOWN_REF Running;
+    KDA_RUNDOWN Running;
 } KDA_IMAGE_SENSOR;
 
 static KDA_IMAGE_SENSOR KdapSensor;
 
-/* Name of the file an image comes from, of any length; freed by the caller. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static OBJECT_NAME_INFORMATION *KdapFileName(PFILE_OBJECT file)
+/* Name of the file an image comes from, of any length; freed by the caller. An unnamed one has an
+ * empty name. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapFileName(PFILE_OBJECT file, OBJECT_NAME_INFORMATION **name)
 {
-    OBJECT_NAME_INFORMATION *name = NULL;
     ULONG bytes = KDA_FILE_NAME_BYTES, returned = 0;
-    NTSTATUS status;
+    NTSTATUS status = STATUS_UNSUCCESSFUL;
 
     for (ULONG tries = 0; tries < 2; tries++) {
-        name = ExAllocatePoolWithTag(PagedPool, bytes, KDA_TAG_SCRATCH);
-        if (name == NULL)
-            return NULL;
-        status = ObQueryNameString(file, name, bytes, &returned);
-        if (NT_SUCCESS(status) && name->Name.Length != 0)
-            return name;
-        ExFreePoolWithTag(name, KDA_TAG_SCRATCH);
-        name = NULL;
+        *name = ExAllocatePoolWithTag(PagedPool, bytes, KDA_TAG_SCRATCH);
+        if (*name == NULL)
+            return STATUS_INSUFFICIENT_RESOURCES;
+        status = ObQueryNameString(file, *name, bytes, &returned);
+        if (NT_SUCCESS(status) && (*name)->Name.Length != 0)
+            return status;
+        ExFreePoolWithTag(*name, KDA_TAG_SCRATCH);
+        *name = NULL;
+        if (NT_SUCCESS(status))
+            return STATUS_OBJECT_NAME_NOT_FOUND;
         if (returned <= bytes || returned > KDA_FILE_NAME_MOST)
             break;
         bytes = returned;
     }
-    return name;
+    return KdaCalled(__func__, "ObQueryNameString", status);
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KdapTell(PCUNICODE_STRING module, enum kda_omit_reason reason, ULONG targetPid,
-             const IMAGE_INFO *info, KDA_PROCESS *actor)
+             const IMAGE_INFO *info, KDA_PROCESS *actor, enum kda_omit_reason unknown)
 {
     struct kda_event_builder *builder;
     ULONG properties = info->Properties;
@@ -47,7 +53,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
                         KdaActorBytes(actor) + (module ? module->Length : 0u)))
         return;
     builder = &record.Builder;
-    KdaRecordActor(&record, KdaPid(PsGetCurrentProcessId()), KdaPid(PsGetCurrentThreadId()), actor);
+    KdaRecordActor(&record, KdaPid(PsGetCurrentProcessId()), KdaPid(PsGetCurrentThreadId()), actor,
+                   unknown);
     /* A driver is mapped into no process. */
     if (!(properties & KDA_IMAGE_SYSTEM_MODE))
         kda_event_set(builder, KDA_FIELD_IMAGE_TARGET_PID, targetPid);
@@ -68,7 +75,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KdapLoaded(PCUNICODE_STRING fullName, ULONG targetPid, const IMAGE_INFO *info)
 {
-    KDA_PROCESS *actor = KdaProcessKnow(KdaPid(PsGetCurrentProcessId()));
+    enum kda_omit_reason unknown, ignored;
+    KDA_PROCESS *actor = KdaProcessKnow(KdaPid(PsGetCurrentProcessId()), &unknown);
     KDA_SUBJECT subject = {KDA_KIND_IMAGE_LOAD, KdaPid(PsGetCurrentProcessId()), actor, NULL, NULL};
     enum kda_omit_reason reason = KDA_OMIT_UNSUPPORTED;
     OBJECT_NAME_INFORMATION *own = NULL;
@@ -79,17 +87,17 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
         const IMAGE_INFO_EX *extended =
             (const IMAGE_INFO_EX *)(const VOID *)((const UCHAR *)info -
                                                   FIELD_OFFSET(IMAGE_INFO_EX, ImageInfo));
-        reason = KeGetCurrentIrql() > PASSIVE_LEVEL ? KDA_OMIT_IRQL : KDA_OMIT_FAILED;
-        if (reason == KDA_OMIT_FAILED && extended->FileObject != NULL)
-            own = KdapFileName(extended->FileObject);
+        reason = extended->FileObject == NULL ? KDA_OMIT_FAILED : KDA_OMIT_IRQL;
+        if (extended->FileObject != NULL && KdaMayAsk())
+            reason = KdaOmitReason(KdapFileName(extended->FileObject, &own));
         if (own != NULL)
             subject.Module = &own->Name;
     }
     /* The process an image is mapped into is told before what is mapped. */
     if (targetPid != subject.Pid && targetPid != 0)
-        KdaProcessRelease(KdaProcessKnow(targetPid));
+        KdaProcessRelease(KdaProcessKnow(targetPid, &ignored));
     if (KdaFilterPass(&subject))
-        KdapTell(subject.Module, reason, targetPid, info, actor);
+        KdapTell(subject.Module, reason, targetPid, info, actor, unknown);
     if (own != NULL)
         ExFreePoolWithTag(own, KDA_TAG_SCRATCH);
     KdaProcessRelease(actor);
@@ -98,27 +106,37 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KdapNotify(PUNICODE_STRING fullName, HANDLE processId, PIMAGE_INFO info)
 {
-    if (!ExAcquireRundownProtection(&KdapSensor.Running))
+    if (!KdaRundownEnter(&KdapSensor.Running))
         return;
     if (KdaKindOn(KDA_KIND_IMAGE_LOAD))
         KdapLoaded(fullName, KdaPid(processId), info);
-    ExReleaseRundownProtection(&KdapSensor.Running);
+    KdaRundownLeave(&KdapSensor.Running);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
+    KdapStart(KDA_DRIVER *driver, const CHAR **call)
 {
+    NTSTATUS status;
+
     PAGED_CODE();
     UNREFERENCED_PARAMETER(driver);
-    ExInitializeRundownProtection(&KdapSensor.Running);
-    return PsSetLoadImageNotifyRoutine(KdapNotify);
+    status = KdaRundownStart(&KdapSensor.Running, call);
+    if (!NT_SUCCESS(status))
+        return status;
+    *call = "PsSetLoadImageNotifyRoutine";
+    status = PsSetLoadImageNotifyRoutine(KdapNotify);
+    if (!NT_SUCCESS(status))
+        KdaRundownFree(&KdapSensor.Running);
+    return status;
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
+    NTSTATUS status;
+
     PAGED_CODE();
-    UNREFERENCED_PARAMETER(driver);
-    PsRemoveLoadImageNotifyRoutine(KdapNotify);
-    ExWaitForRundownProtectionRelease(&KdapSensor.Running);
+    status = KDA_CALL(PsRemoveLoadImageNotifyRoutine, (KdapNotify));
+    KdaRundownStop(driver, &KdapSensor.Running, status);
 }
 
-const KDA_SENSOR KdaImageSensor = {"image", KdapStart, KdapStop, NULL};
+const KDA_SENSOR KdaImageSensor = {KDA_SENSOR_IMAGE, KdapStart, KdapStop, NULL};

@@ -11,135 +11,16 @@
 
 #define KDA_LIST_FIRST_BYTES 0x40000u
 #define KDA_LIST_MOST_BYTES 0x4000000u
-#define KDA_SID_MOST_BYTES 68u
 #define KDA_COMMAND_LINE_MOST_BYTES (sizeof(UNICODE_STRING) + 0x10000u)
 
 typedef struct _KDA_PROCESS_SENSOR {
-    EX_RUNDOWN_REF Running;
+    KDA_RUNDOWN Running;
     BOOLEAN Ex2;
 } KDA_PROCESS_SENSOR;
 
 static KDA_PROCESS_SENSOR KdapSensor;
 
 /* --- what the system knows of a process ------------------------------------------------------ */
-
-typedef struct _KDA_TOKEN_BUFFER {
-    SID_AND_ATTRIBUTES Head;
-    UCHAR Sid[KDA_SID_MOST_BYTES];
-} KDA_TOKEN_BUFFER;
-
-_IRQL_requires_max_(PASSIVE_LEVEL) static ULONG
-    KdapSidBytes(const UCHAR *sid, const KDA_TOKEN_BUFFER *buffer, ULONG returned)
-{
-    const UCHAR *end = (const UCHAR *)buffer + returned;
-
-    if (sid < (const UCHAR *)(buffer) || sid + 8 > end || sid + 8 + 4u * sid[1] > end)
-        return 0;
-    return 8u + 4u * sid[1];
-}
-
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTokenSids(KDA_RECORD *record, HANDLE token)
-{
-    struct kda_event_builder *builder = &record->Builder;
-    KDA_TOKEN_BUFFER buffer;
-    const UCHAR *sid;
-    ULONG returned, bytes;
-
-    bytes = 0;
-    if (NT_SUCCESS(ZwQueryInformationToken(token, TokenUser, &buffer, sizeof buffer, &returned)))
-        bytes = KdapSidBytes(buffer.Head.Sid, &buffer, returned);
-    if (bytes != 0)
-        kda_event_bytes(builder, KDA_FIELD_PROCESS_USER_SID, buffer.Head.Sid, bytes, 0);
-    else
-        kda_event_omit(builder, KDA_FIELD_PROCESS_USER_SID, KDA_OMIT_FAILED);
-
-    bytes = 0;
-    if (NT_SUCCESS(
-            ZwQueryInformationToken(token, TokenIntegrityLevel, &buffer, sizeof buffer, &returned)))
-        bytes = KdapSidBytes(buffer.Head.Sid, &buffer, returned);
-    sid = buffer.Head.Sid;
-    if (bytes >= 12) {
-        ULONG level;
-        RtlCopyMemory(&level, sid + bytes - sizeof level, sizeof level);
-        kda_event_set(builder, KDA_FIELD_PROCESS_INTEGRITY, level);
-    } else {
-        kda_event_omit(builder, KDA_FIELD_PROCESS_INTEGRITY, KDA_OMIT_FAILED);
-    }
-}
-
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
-    KdapTokenNumber(KDA_RECORD *record, HANDLE token, ULONG class_, enum kda_field field)
-{
-    ULONG value, returned;
-
-    if (!NT_SUCCESS(ZwQueryInformationToken(token, class_, &value, sizeof value, &returned)))
-        kda_event_omit(&record->Builder, field, KDA_OMIT_FAILED);
-    else
-        kda_event_set(&record->Builder, field, class_ == TokenElevation ? value != 0 : value);
-}
-
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapToken(KDA_RECORD *record, HANDLE process)
-{
-    static const enum kda_field fields[] = {KDA_FIELD_PROCESS_SESSION, KDA_FIELD_PROCESS_USER_SID,
-                                            KDA_FIELD_PROCESS_INTEGRITY,
-                                            KDA_FIELD_PROCESS_ELEVATED};
-    HANDLE token;
-
-    if (!NT_SUCCESS(ZwOpenProcessTokenEx(process, TOKEN_QUERY, OBJ_KERNEL_HANDLE, &token))) {
-        for (ULONG i = 0; i < ARRAYSIZE(fields); i++)
-            kda_event_omit(&record->Builder, fields[i], KDA_OMIT_FAILED);
-        return;
-    }
-    KdapTokenSids(record, token);
-    KdapTokenNumber(record, token, TokenSessionId, KDA_FIELD_PROCESS_SESSION);
-    KdapTokenNumber(record, token, TokenElevation, KDA_FIELD_PROCESS_ELEVATED);
-    ZwClose(token);
-}
-
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
-    KdapProcessNumbers(KDA_RECORD *record, HANDLE process, BOOLEAN subsystemKnown)
-{
-    struct kda_event_builder *builder = &record->Builder;
-    UCHAR protection;
-    ULONG subsystem;
-    ULONG returned;
-
-    if (NT_SUCCESS(ZwQueryInformationProcess(process, ProcessProtectionInformation, &protection,
-                                             sizeof protection, &returned)))
-        kda_event_set(builder, KDA_FIELD_PROCESS_PROTECTION, protection);
-    else
-        kda_event_omit(builder, KDA_FIELD_PROCESS_PROTECTION, KDA_OMIT_UNSUPPORTED);
-    if (subsystemKnown)
-        return;
-    if (NT_SUCCESS(ZwQueryInformationProcess(process, ProcessSubsystemInformation, &subsystem,
-                                             sizeof subsystem, &returned)))
-        kda_event_set(builder, KDA_FIELD_PROCESS_SUBSYSTEM, subsystem);
-    else
-        kda_event_omit(builder, KDA_FIELD_PROCESS_SUBSYSTEM, KDA_OMIT_UNSUPPORTED);
-}
-
-/* Everything that is asked by handle. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
-    KdapByHandle(KDA_RECORD *record, PEPROCESS process, BOOLEAN subsystemKnown)
-{
-    static const enum kda_field fields[] = {
-        KDA_FIELD_PROCESS_SESSION,  KDA_FIELD_PROCESS_USER_SID,   KDA_FIELD_PROCESS_INTEGRITY,
-        KDA_FIELD_PROCESS_ELEVATED, KDA_FIELD_PROCESS_PROTECTION, KDA_FIELD_PROCESS_SUBSYSTEM};
-    enum kda_omit_reason reason =
-        KeGetCurrentIrql() > PASSIVE_LEVEL ? KDA_OMIT_IRQL : KDA_OMIT_FAILED;
-    HANDLE handle;
-
-    if (reason == KDA_OMIT_IRQL ||
-        !NT_SUCCESS(ObOpenObjectByPointer(process, OBJ_KERNEL_HANDLE, NULL,
-                                          PROCESS_QUERY_INFORMATION, NULL, KernelMode, &handle))) {
-        for (ULONG i = 0; i < ARRAYSIZE(fields) - (subsystemKnown ? 1 : 0); i++)
-            kda_event_omit(&record->Builder, fields[i], reason);
-        return;
-    }
-    KdapToken(record, handle);
-    KdapProcessNumbers(record, handle, subsystemKnown);
-    ZwClose(handle);
-}
 
 _IRQL_requires_max_(PASSIVE_LEVEL) static ULONGLONG KdapStartKey(PEPROCESS process)
 {
@@ -162,7 +43,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static ULONGLONG
         KdaProcessRelease(known);
         return key;
     }
-    if (KeGetCurrentIrql() > PASSIVE_LEVEL ||
+    if (KeGetCurrentIrql() > APC_LEVEL ||
         !NT_SUCCESS(PsLookupProcessByProcessId((HANDLE)(ULONG_PTR)parentPid, &parent)))
         return 0;
     if (PsGetProcessCreateTimeQuadPart(parent) <= childTime)
@@ -178,17 +59,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KdapDescribe(KDA_RECORD *record, PEPROCESS process, const KDA_PROCESS *entry,
                  BOOLEAN subsystemKnown)
 {
-    struct kda_event_builder *builder = &record->Builder;
-    UCHAR section = 0;
-
-    KdaRecordActor(record, entry->Pid, KDA_NO_TID, entry);
-    kda_event_set(builder, KDA_FIELD_PROCESS_CREATE_TIME, (uint64_t)entry->CreateTime);
-    if (KdaDriver->Optional.GetProcessSignatureLevel != NULL)
-        kda_event_set(builder, KDA_FIELD_PROCESS_SIGNATURE_LEVEL,
-                      KdaDriver->Optional.GetProcessSignatureLevel(process, &section) & 0xFu);
-    else
-        kda_event_omit(builder, KDA_FIELD_PROCESS_SIGNATURE_LEVEL, KDA_OMIT_UNSUPPORTED);
-    KdapByHandle(record, process, subsystemKnown);
+    KdaRecordActor(record, entry->Pid, KDA_NO_TID, entry, KDA_OMIT_NONE);
+    kda_event_set(&record->Builder, KDA_FIELD_PROCESS_CREATE_TIME, (uint64_t)entry->CreateTime);
+    KdaProcessFields(record, process, subsystemKnown);
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
@@ -228,7 +101,10 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
     KdapDescribe(record, process, entry, TRUE);
     if (!wholeName && entry->Image.Length != 0)
         kda_event_cut(builder, KDA_FIELD_IMAGE);
-    KdaRecordString(record, KDA_FIELD_PROCESS_COMMAND_LINE, info->CommandLine);
+    if (info->CommandLine != NULL)
+        KdaRecordString(record, KDA_FIELD_PROCESS_COMMAND_LINE, info->CommandLine);
+    else
+        kda_event_omit(builder, KDA_FIELD_PROCESS_COMMAND_LINE, KDA_OMIT_UNSUPPORTED);
     KdapParent(record, KdaPid(info->ParentProcessId), entry->CreateTime);
     kda_event_set(builder, KDA_FIELD_PROCESS_CREATOR_PID,
                   KdaPid(info->CreatingThreadId.UniqueProcess));
@@ -240,80 +116,121 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
     return TRUE;
 }
 
-/* Command line and parent of a process that runs. The command line is in the process's own memory
- * and is copied out by the system; the caller frees it. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static UNICODE_STRING *KdapAsk(HANDLE handle, ULONG *parentPid)
+/* What only the process itself can tell when its creation was not seen. */
+typedef struct _KDA_EXISTING {
+    ULONG ParentPid;
+    UNICODE_STRING *Line; /* in pool; NULL: not known */
+    enum kda_omit_reason ParentReason;
+    enum kda_omit_reason LineReason;
+} KDA_EXISTING;
+
+/* The command line is in the process's own memory and is copied out by the system. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapAskLine(HANDLE handle, UNICODE_STRING **line)
+{
+    ULONG returned = 0;
+    NTSTATUS status =
+        ZwQueryInformationProcess(handle, ProcessCommandLineInformation, NULL, 0, &returned);
+
+    if (returned < sizeof **line || returned > KDA_COMMAND_LINE_MOST_BYTES)
+        return KdaCalled(__func__, "ZwQueryInformationProcess",
+                         NT_SUCCESS(status) ? STATUS_UNSUCCESSFUL : status);
+    *line = ExAllocatePoolWithTag(PagedPool, returned, KDA_TAG_SCRATCH);
+    if (*line == NULL)
+        return STATUS_INSUFFICIENT_RESOURCES;
+    status = KDA_CALL(ZwQueryInformationProcess,
+                      (handle, ProcessCommandLineInformation, *line, returned, &returned));
+    if (!NT_SUCCESS(status)) {
+        ExFreePoolWithTag(*line, KDA_TAG_SCRATCH);
+        *line = NULL;
+    }
+    return status;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapAsk(PEPROCESS process, KDA_EXISTING *existing)
 {
     PROCESS_BASIC_INFORMATION basic;
-    UNICODE_STRING *line;
     ULONG returned = 0;
+    NTSTATUS status;
+    HANDLE handle;
 
-    *parentPid = KDA_NO_PID;
-    if (NT_SUCCESS(ZwQueryInformationProcess(handle, ProcessBasicInformation, &basic, sizeof basic,
-                                             &returned)))
-        *parentPid = (ULONG)basic.InheritedFromUniqueProcessId;
-    returned = 0;
-    ZwQueryInformationProcess(handle, ProcessCommandLineInformation, NULL, 0, &returned);
-    if (returned < sizeof *line || returned > KDA_COMMAND_LINE_MOST_BYTES)
-        return NULL;
-    line = ExAllocatePoolWithTag(PagedPool, returned, KDA_TAG_SCRATCH);
-    if (line != NULL && !NT_SUCCESS(ZwQueryInformationProcess(handle, ProcessCommandLineInformation,
-                                                              line, returned, &returned))) {
-        ExFreePoolWithTag(line, KDA_TAG_SCRATCH);
-        line = NULL;
+    RtlZeroMemory(existing, sizeof *existing);
+    existing->ParentReason = existing->LineReason = KDA_OMIT_IRQL;
+    if (!KdaMayAsk())
+        return;
+    existing->ParentReason = existing->LineReason = KDA_OMIT_NONE;
+    status =
+        KDA_CALL(ObOpenObjectByPointer, (process, OBJ_KERNEL_HANDLE, NULL,
+                                         PROCESS_QUERY_INFORMATION, NULL, KernelMode, &handle));
+    if (!NT_SUCCESS(status)) {
+        existing->ParentReason = existing->LineReason = KdaOmitReason(status);
+        return;
     }
-    return line;
+    status = KDA_CALL(ZwQueryInformationProcess,
+                      (handle, ProcessBasicInformation, &basic, sizeof basic, &returned));
+    if (NT_SUCCESS(status))
+        existing->ParentPid = (ULONG)basic.InheritedFromUniqueProcessId;
+    else
+        existing->ParentReason = KdaOmitReason(status);
+    status = KdapAskLine(handle, &existing->Line);
+    if (!NT_SUCCESS(status))
+        existing->LineReason = KdaOmitReason(status);
+    ZwClose(handle);
 }
 
 /* Makes the record of a process that runs. FALSE: there is none. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
     KdapMakeExisting(KDA_RECORD *record, PEPROCESS process, KDA_PROCESS *entry)
 {
-    ULONG parentPid = KDA_NO_PID;
-    UNICODE_STRING *line = NULL;
+    struct kda_event_builder *builder = &record->Builder;
+    KDA_EXISTING existing;
     BOOLEAN made;
-    HANDLE handle;
 
     if (!KdapWanted(KDA_KIND_PROCESS_EXISTING, entry))
         return FALSE;
-    if (NT_SUCCESS(ObOpenObjectByPointer(process, OBJ_KERNEL_HANDLE, NULL,
-                                         PROCESS_QUERY_INFORMATION, NULL, KernelMode, &handle))) {
-        line = KdapAsk(handle, &parentPid);
-        ZwClose(handle);
-    }
-    made = KdaRecordBegin(record, KDA_KIND_PROCESS_EXISTING,
-                          KdaActorBytes(entry) + KDA_SID_MOST_BYTES + KdapStringBytes(line));
+    KdapAsk(process, &existing);
+    made =
+        KdaRecordBegin(record, KDA_KIND_PROCESS_EXISTING,
+                       KdaActorBytes(entry) + KDA_SID_MOST_BYTES + KdapStringBytes(existing.Line));
     if (made) {
         KdapDescribe(record, process, entry, FALSE);
-        if (line != NULL)
-            KdaRecordString(record, KDA_FIELD_PROCESS_COMMAND_LINE, line);
+        if (existing.Line != NULL)
+            KdaRecordString(record, KDA_FIELD_PROCESS_COMMAND_LINE, existing.Line);
         else
-            kda_event_omit(&record->Builder, KDA_FIELD_PROCESS_COMMAND_LINE, KDA_OMIT_FAILED);
-        if (parentPid != KDA_NO_PID)
-            KdapParent(record, parentPid, entry->CreateTime);
+            kda_event_omit(builder, KDA_FIELD_PROCESS_COMMAND_LINE, existing.LineReason);
+        if (existing.ParentReason == KDA_OMIT_NONE)
+            KdapParent(record, existing.ParentPid, entry->CreateTime);
         else
-            kda_event_omit(&record->Builder, KDA_FIELD_PROCESS_PARENT_PID, KDA_OMIT_FAILED);
+            kda_event_omit(builder, KDA_FIELD_PROCESS_PARENT_PID, existing.ParentReason);
     }
-    if (line != NULL)
-        ExFreePoolWithTag(line, KDA_TAG_SCRATCH);
+    if (existing.Line != NULL)
+        ExFreePoolWithTag(existing.Line, KDA_TAG_SCRATCH);
     return made;
 }
 
 /* --- coming and going ------------------------------------------------------------------------ */
 
-/* An entry that is not in the cache yet. */
+/* An entry that is not in the cache yet. `*located`: its image is the whole path. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static KDA_PROCESS *KdapMakeByPointer(PEPROCESS process,
                                                                          ULONG pid,
                                                                          PCUNICODE_STRING fallback,
                                                                          BOOLEAN *located)
 {
+    enum kda_omit_reason reason = KDA_OMIT_IRQL;
     PUNICODE_STRING image = NULL;
     KDA_PROCESS *entry;
 
-    *located = KeGetCurrentIrql() == PASSIVE_LEVEL &&
-               NT_SUCCESS(SeLocateProcessImageName(process, &image)) && image != NULL;
+    *located = FALSE;
+    if (KdaMayAsk()) {
+        NTSTATUS status = KDA_CALL(SeLocateProcessImageName, (process, &image));
+        *located = NT_SUCCESS(status) && image != NULL;
+        reason = NT_SUCCESS(status) ? KDA_OMIT_NONE : KdaOmitReason(status);
+    }
+    if (*located && image->Length != 0)
+        fallback = image;
     entry = KdaProcessMake(pid, KdapStartKey(process), PsGetProcessCreateTimeQuadPart(process),
-                           *located && image->Length != 0 ? image : fallback);
+                           fallback);
+    if (entry != NULL && entry->Image.Length == 0)
+        entry->ImageReason = reason;
     if (*located)
         ExFreePool(image);
     return entry;
@@ -337,17 +254,40 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static KDA_PROCESS *KdapKnowByPointer(PEPROCE
     return KdaProcessAdd(entry, KdapMakeExisting(&record, process, entry) ? &record : NULL);
 }
 
-_Use_decl_annotations_ KDA_PROCESS *KdaProcessKnow(ULONG pid)
+_Use_decl_annotations_ KDA_PROCESS *KdaProcessKnow(ULONG pid, enum kda_omit_reason *why)
 {
     KDA_PROCESS *entry = KdaProcessFind(pid);
     PEPROCESS process;
 
-    if (entry != NULL || pid == 0 || KeGetCurrentIrql() > PASSIVE_LEVEL ||
-        !NT_SUCCESS(PsLookupProcessByProcessId((HANDLE)(ULONG_PTR)pid, &process)))
+    *why = KDA_OMIT_NONE;
+    if (entry != NULL)
         return entry;
+    *why = KDA_OMIT_GONE;
+    if (pid == 0)
+        return NULL;
+    *why = KDA_OMIT_IRQL;
+    if (!KdaMayAsk())
+        return NULL;
+    *why = KDA_OMIT_GONE;
+    if (!NT_SUCCESS(PsLookupProcessByProcessId((HANDLE)(ULONG_PTR)pid, &process)))
+        return NULL;
+    *why = KDA_OMIT_MEMORY;
     entry = KdapKnowByPointer(process, pid, NULL);
     ObDereferenceObject(process);
     return entry;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRefused(PEPROCESS process, ULONG pid)
+{
+    KDA_PROCESS *entry =
+        KdaProcessMake(pid, KdapStartKey(process), PsGetProcessCreateTimeQuadPart(process), NULL);
+
+    if (entry == NULL)
+        return;
+    entry->Refused = TRUE;
+    entry = KdaProcessAdd(entry, NULL);
+    KdaProcessExited(entry);
+    KdaProcessRelease(entry);
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
@@ -357,9 +297,12 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KDA_RECORD record;
     BOOLEAN located;
 
-    /* Another callback refused the creation: the process will not run. */
-    if (!NT_SUCCESS(info->CreationStatus))
+    /* Another callback refused the creation: the process will not run, but an end of it may come.
+     */
+    if (!NT_SUCCESS(info->CreationStatus)) {
+        KdapRefused(process, pid);
         return;
+    }
     /* Told by the rundown already? */
     entry = KdaProcessSame(pid, PsGetProcessCreateTimeQuadPart(process));
     if (entry != NULL) {
@@ -395,9 +338,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapExited(PEPROCESS process, ULO
         return;
     }
     KdaProcessExited(entry);
-    if (KdapWanted(KDA_KIND_PROCESS_EXIT, entry) &&
+    if (!entry->Refused && KdapWanted(KDA_KIND_PROCESS_EXIT, entry) &&
         KdaRecordBegin(&record, KDA_KIND_PROCESS_EXIT, KdaActorBytes(entry))) {
-        KdaRecordActor(&record, pid, KDA_NO_TID, entry);
+        KdaRecordActor(&record, pid, KDA_NO_TID, entry, KDA_OMIT_NONE);
         kda_event_set(&record.Builder, KDA_FIELD_PROCESS_EXIT_EXIT_CODE,
                       (ULONG)PsGetProcessExitStatus(process));
         kda_event_set(&record.Builder, KDA_FIELD_PROCESS_EXIT_CREATE_TIME,
@@ -415,13 +358,13 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapExited(PEPROCESS process, ULO
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID
     KdapNotify(PEPROCESS process, HANDLE processId, PPS_CREATE_NOTIFY_INFO info)
 {
-    if (!ExAcquireRundownProtection(&KdapSensor.Running))
+    if (!KdaRundownEnter(&KdapSensor.Running))
         return;
     if (info != NULL)
         KdapCreated(process, KdaPid(processId), info);
     else
         KdapExited(process, KdaPid(processId));
-    ExReleaseRundownProtection(&KdapSensor.Running);
+    KdaRundownLeave(&KdapSensor.Running);
 }
 
 /* --- rundown --------------------------------------------------------------------------------- */
@@ -503,26 +446,36 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapRegister(KDA_DRIVER *driv
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
+    NTSTATUS status;
+
     PAGED_CODE();
-    KdapRegister(driver, TRUE);
-    ExWaitForRundownProtectionRelease(&KdapSensor.Running);
+    status = KDA_CALL(KdapRegister, (driver, TRUE));
+    KdaRundownStop(driver, &KdapSensor.Running, status);
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
+    KdapStart(KDA_DRIVER *driver, const CHAR **call)
 {
     NTSTATUS status;
 
     PAGED_CODE();
     RtlZeroMemory(&KdapSensor, sizeof KdapSensor);
-    ExInitializeRundownProtection(&KdapSensor.Running);
-    KdapSensor.Ex2 = driver->Optional.SetCreateProcessNotifyRoutineEx2 != NULL;
-    status = KdapRegister(driver, FALSE);
+    status = KdaRundownStart(&KdapSensor.Running, call);
     if (!NT_SUCCESS(status))
         return status;
+    KdapSensor.Ex2 = driver->Optional.SetCreateProcessNotifyRoutineEx2 != NULL;
+    *call =
+        KdapSensor.Ex2 ? "PsSetCreateProcessNotifyRoutineEx2" : "PsSetCreateProcessNotifyRoutineEx";
+    status = KdapRegister(driver, FALSE);
+    if (!NT_SUCCESS(status)) {
+        KdaRundownFree(&KdapSensor.Running);
+        return status;
+    }
+    *call = "ZwQuerySystemInformation";
     status = KdapRundown();
     if (!NT_SUCCESS(status))
         KdapStop(driver);
     return status;
 }
 
-const KDA_SENSOR KdaProcessSensor = {"process", KdapStart, KdapStop, KdaProcessSweep};
+const KDA_SENSOR KdaProcessSensor = {KDA_SENSOR_PROCESS, KdapStart, KdapStop, KdaProcessSweep};

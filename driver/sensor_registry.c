@@ -5,8 +5,8 @@
  * its result. In between it is parked (registry_pending.c). Records that wait longer than
  * KDA_PENDING_MS, or at the stop, are told without `status`.
  *
- * Callbacks come at PASSIVE_LEVEL or APC_LEVEL. Asking for the old data of a value makes the system
- * call this callback again on the same thread: queries are not looked at, and nothing is held.
+ * Callbacks come at PASSIVE_LEVEL or APC_LEVEL. What is done in a transaction is marked; whether
+ * that is committed the system does not tell here.
  */
 #include "driver.h"
 
@@ -14,7 +14,7 @@
 #define KDA_PENDING_MS 10000u
 
 typedef struct _KDA_REGISTRY_SENSOR {
-    EX_RUNDOWN_REF Running;
+    KDA_RUNDOWN Running;
     LARGE_INTEGER Cookie;
     volatile LONG Ready; /* the cookie is there */
 } KDA_REGISTRY_SENSOR;
@@ -53,6 +53,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTick(VOID)
 typedef struct _KDA_REGISTRY_CALL {
     KDA_SUBJECT Subject;
     ULONG Tid;
+    enum kda_omit_reason Unknown; /* why the process is not known */
+    enum kda_omit_reason NoKey;   /* why the key has no name */
+    BOOLEAN Transaction;
     PCUNICODE_STRING Name; /* of the key, from the system; NULL: not known */
     UNICODE_STRING NameCopy;
 } KDA_REGISTRY_CALL;
@@ -60,6 +63,7 @@ typedef struct _KDA_REGISTRY_CALL {
 _IRQL_requires_max_(APC_LEVEL) static BOOLEAN
     KdapEnter(KDA_REGISTRY_CALL *call, ULONG kind, PVOID object)
 {
+    NTSTATUS status;
     ULONG pid;
 
     if (!KdaKindOn(kind))
@@ -68,14 +72,20 @@ _IRQL_requires_max_(APC_LEVEL) static BOOLEAN
     RtlZeroMemory(call, sizeof *call);
     call->Subject.Kind = kind;
     call->Subject.Pid = pid;
-    call->Subject.Process = KdaProcessKnow(pid);
+    call->Subject.Process = KdaProcessKnow(pid, &call->Unknown);
     call->Tid = KdaPid(PsGetCurrentThreadId());
-    if (object != NULL &&
-        NT_SUCCESS(CmCallbackGetKeyObjectIDEx(&KdapSensor.Cookie, object, NULL, &call->Name, 0)) &&
-        call->Name != NULL)
+    call->NoKey = KDA_OMIT_FAILED;
+    if (object == NULL)
+        return TRUE;
+    call->Transaction = CmGetBoundTransaction(&KdapSensor.Cookie, object) != NULL;
+    status =
+        KDA_CALL(CmCallbackGetKeyObjectIDEx, (&KdapSensor.Cookie, object, NULL, &call->Name, 0));
+    if (NT_SUCCESS(status) && call->Name != NULL) {
         call->Subject.Key = call->Name;
-    else
+    } else {
         call->Name = NULL;
+        call->NoKey = KdaOmitReason(status);
+    }
     return TRUE;
 }
 
@@ -94,7 +104,12 @@ _IRQL_requires_max_(APC_LEVEL) static BOOLEAN
     if (!KdaRecordBegin(record, call->Subject.Kind,
                         KdaActorBytes(call->Subject.Process) + (key ? key->Length : 0u) + bytes))
         return FALSE;
-    KdaRecordActor(record, call->Subject.Pid, call->Tid, call->Subject.Process);
+    KdaRecordActor(record, call->Subject.Pid, call->Tid, call->Subject.Process, call->Unknown);
+    if (call->Transaction)
+        kda_event_set(&record->Builder,
+                      kda_kinds[record->Kind].shape == KDA_SHAPE_VALUE ? KDA_FIELD_VALUE_TRANSACTION
+                                                                       : KDA_FIELD_KEY_TRANSACTION,
+                      1);
     return TRUE;
 }
 
@@ -104,7 +119,7 @@ _IRQL_requires_max_(APC_LEVEL) static VOID
     if (call->Subject.Key != NULL)
         KdaRecordString(record, field, call->Subject.Key);
     else
-        kda_event_omit(&record->Builder, field, KDA_OMIT_FAILED);
+        kda_event_omit(&record->Builder, field, call->NoKey);
 }
 
 /* Parks the record for the post call, or tells it at once, without the result. */
@@ -152,97 +167,6 @@ _IRQL_requires_max_(APC_LEVEL) static VOID
         kda_event_cut(builder, KDA_FIELD_VALUE_DATA);
 }
 
-_IRQL_requires_max_(APC_LEVEL) static BOOLEAN KdapOldDataAsked(const KDA_REGISTRY_CALL *call)
-{
-    const KDA_SETTINGS *settings = &KdaDriver->Settings;
-
-    if (call->Subject.Key == NULL)
-        return FALSE;
-    for (ULONG i = 0; i < settings->PrefixCount; i++) {
-        if (KdaHasPrefix(call->Subject.Key, &settings->OldDataKeys[i]))
-            return TRUE;
-    }
-    return FALSE;
-}
-
-/* The value before the operation: best effort, somebody else may write it in between. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static KEY_VALUE_PARTIAL_INFORMATION *KdapAskOld(
-    PVOID object, PUNICODE_STRING name, ULONG *kept, enum kda_omit_reason *reason)
-{
-    ULONG bytes = FIELD_OFFSET(KEY_VALUE_PARTIAL_INFORMATION, Data) + KdaDriver->Settings.DataBytes;
-    KEY_VALUE_PARTIAL_INFORMATION *old;
-    ULONG returned = 0;
-    NTSTATUS status;
-    HANDLE key;
-
-    *reason = KDA_OMIT_FAILED;
-    if (!NT_SUCCESS(ObOpenObjectByPointer(object, OBJ_KERNEL_HANDLE, NULL, KEY_QUERY_VALUE, NULL,
-                                          KernelMode, &key)))
-        return NULL;
-    old = ExAllocatePoolWithTag(PagedPool, bytes, KDA_TAG_SCRATCH);
-    if (old == NULL) {
-        *reason = KDA_OMIT_MEMORY;
-        ZwClose(key);
-        return NULL;
-    }
-    status = ZwQueryValueKey(key, name, KeyValuePartialInformation, old, bytes, &returned);
-    ZwClose(key);
-    if (NT_SUCCESS(status) || status == STATUS_BUFFER_OVERFLOW) {
-        *kept = old->DataLength < KdaDriver->Settings.DataBytes ? old->DataLength
-                                                                : KdaDriver->Settings.DataBytes;
-        return old;
-    }
-    if (status == STATUS_OBJECT_NAME_NOT_FOUND)
-        *reason = KDA_OMIT_NONE; /* a new value */
-    ExFreePoolWithTag(old, KDA_TAG_SCRATCH);
-    return NULL;
-}
-
-typedef struct _KDA_OLD_VALUE {
-    KEY_VALUE_PARTIAL_INFORMATION *Information;
-    ULONG Kept;
-    enum kda_omit_reason Reason;
-} KDA_OLD_VALUE;
-
-_IRQL_requires_max_(APC_LEVEL) static VOID KdapOldFirst(const KDA_REGISTRY_CALL *call, PVOID object,
-                                                        PUNICODE_STRING name, KDA_OLD_VALUE *old)
-{
-    old->Information = NULL;
-    old->Kept = 0;
-    old->Reason = KDA_OMIT_NONE;
-    if (!KdapOldDataAsked(call))
-        return;
-    if (KeGetCurrentIrql() > PASSIVE_LEVEL)
-        old->Reason = KDA_OMIT_IRQL;
-    else
-        old->Information = KdapAskOld(object, name, &old->Kept, &old->Reason);
-}
-
-_IRQL_requires_max_(APC_LEVEL) static VOID KdapOldThen(KDA_RECORD *record, KDA_OLD_VALUE *old)
-{
-    struct kda_event_builder *builder = &record->Builder;
-
-    if (old->Information != NULL) {
-        kda_event_set(builder, KDA_FIELD_VALUE_OLD_TYPE, old->Information->Type);
-        kda_event_set(builder, KDA_FIELD_VALUE_OLD_SIZE, old->Information->DataLength);
-        if (old->Kept != 0 || old->Information->DataLength == 0)
-            kda_event_bytes(builder, KDA_FIELD_VALUE_OLD_DATA, old->Information->Data, old->Kept,
-                            old->Kept);
-        else
-            kda_event_omit(builder, KDA_FIELD_VALUE_OLD_DATA, KDA_OMIT_LIMIT);
-        if (old->Kept != 0 && old->Kept != old->Information->DataLength)
-            kda_event_cut(builder, KDA_FIELD_VALUE_OLD_DATA);
-    } else if (old->Reason != KDA_OMIT_NONE) {
-        kda_event_omit(builder, KDA_FIELD_VALUE_OLD_DATA, old->Reason);
-    }
-}
-
-_IRQL_requires_max_(APC_LEVEL) static VOID KdapOldFree(KDA_OLD_VALUE *old)
-{
-    if (old->Information != NULL)
-        ExFreePoolWithTag(old->Information, KDA_TAG_SCRATCH);
-}
-
 _IRQL_requires_max_(APC_LEVEL) static SIZE_T KdapLength(PCUNICODE_STRING string)
 {
     return string ? string->Length : 0;
@@ -261,12 +185,12 @@ _IRQL_requires_max_(APC_LEVEL) static PVOID
 {
     ULONG bytes = set ? set->DataSize : 0;
     PVOID context = NULL;
-    KDA_OLD_VALUE old;
+    KDA_OLD_DATA old;
     KDA_RECORD record;
 
     if (!KdaFilterPass(&call->Subject))
         return NULL;
-    KdapOldFirst(call, object, name, &old);
+    KdaOldDataAsk(&call->Subject, call->NoKey, object, name, &old);
     if (bytes > KdaDriver->Settings.DataBytes)
         bytes = KdaDriver->Settings.DataBytes;
     if (KdapBegin(&record, call, KdapLength(name) + bytes + old.Kept)) {
@@ -276,10 +200,10 @@ _IRQL_requires_max_(APC_LEVEL) static PVOID
             kda_event_set(&record.Builder, KDA_FIELD_VALUE_VALUE_TYPE, set->Type);
             KdapData(&record, set->Data, set->DataSize);
         }
-        KdapOldThen(&record, &old);
+        KdaOldDataPut(&record, &old);
         context = KdapWait(&record, KDA_FIELD_VALUE_STATUS);
     }
-    KdapOldFree(&old);
+    KdaOldDataFree(&old);
     return context;
 }
 
@@ -383,6 +307,7 @@ _IRQL_requires_max_(APC_LEVEL) static VOID KdapPreCreateKey(REG_CREATE_KEY_INFOR
         whole = FALSE;
         call.Subject.Key = name;
     }
+    call.Transaction = call.Transaction || created->Transaction != NULL;
     if (KdapBegin(&record, &call, 0)) {
         KdapKey(&record, &call, KDA_FIELD_KEY_KEY);
         if (!whole && record.Builder.event->present >> KDA_SLOT_KEY_KEY & 1u)
@@ -419,41 +344,59 @@ _IRQL_requires_max_(APC_LEVEL) static VOID KdapTellCreateKey(KDA_RECORD *record)
 }
 
 /* After the creation the key itself knows its name, without symbolic links: the record is made
- * again with it. FALSE: the one that was made before is used. */
-_IRQL_requires_max_(APC_LEVEL) static BOOLEAN KdapWithTrueName(PVOID object, KDA_RECORD *record)
+ * again with it. Where that does not work the one that was made before is used. */
+_IRQL_requires_max_(APC_LEVEL) static VOID KdapTakeTrueName(PVOID object, KDA_RECORD *record)
 {
+    uint64_t transaction;
     KDA_REGISTRY_CALL call;
     KDA_RECORD better;
-    BOOLEAN made = FALSE;
 
     if (object == NULL || !KdapEnter(&call, KDA_KIND_REGISTRY_KEY_CREATE, object))
-        return FALSE;
+        return;
+    if (kda_event_get(record->Builder.event, KDA_FIELD_KEY_TRANSACTION, &transaction))
+        call.Transaction = TRUE;
     if (call.Name != NULL && KdapBegin(&better, &call, 0)) {
         KdapKey(&better, &call, KDA_FIELD_KEY_KEY);
         KdaRecordDiscard(record);
         *record = better;
-        made = TRUE;
     }
     KdapLeave(&call);
-    return made;
 }
 
+/* Where the caller is told what was done: his memory, which he may change meanwhile, so it is read
+ * once. 0: it cannot be read, or says what it never should. */
+_IRQL_requires_max_(APC_LEVEL) static ULONG
+    KdapDisposition(const REG_CREATE_KEY_INFORMATION *created)
+{
+    ULONG disposition;
+
+    if (created == NULL || created->Disposition == NULL ||
+        !KdaGuardedCopy(&disposition, created->Disposition, sizeof disposition) ||
+        (disposition != REG_CREATED_NEW_KEY && disposition != REG_OPENED_EXISTING_KEY))
+        return 0;
+    return disposition;
+}
+
+/* Object and disposition are there for STATUS_SUCCESS alone: not for every status that is none of
+ * failure. STATUS_REPARSE is one of those, and says that a symbolic link was met; the operation
+ * comes again, with the target's name. */
 _IRQL_requires_max_(APC_LEVEL) static VOID
     KdapPostCreateKey(const REG_POST_OPERATION_INFORMATION *post, KDA_RECORD *record)
 {
-    const REG_CREATE_KEY_INFORMATION *created = post->PreInformation;
-    ULONG disposition = 0;
+    ULONG disposition;
 
-    if (NT_SUCCESS(post->Status)) {
-        if (created == NULL || created->Disposition == NULL ||
-            !KdaGuardedCopy(&disposition, created->Disposition, sizeof disposition))
-            disposition = 0;
+    if (post->Status == STATUS_REPARSE) {
+        KdaRecordDiscard(record);
+        return;
+    }
+    if (post->Status == STATUS_SUCCESS) {
+        disposition = KdapDisposition(post->PreInformation);
         if (disposition == REG_OPENED_EXISTING_KEY && !KdaDriver->Settings.KeyOpens &&
             !KdaDriver->Settings.RecordEverything) {
             KdaRecordDiscard(record);
             return;
         }
-        KdapWithTrueName(post->Object, record);
+        KdapTakeTrueName(post->Object, record);
         if (disposition != 0)
             kda_event_set(&record->Builder, KDA_FIELD_KEY_DISPOSITION, disposition);
         else
@@ -518,45 +461,54 @@ _IRQL_requires_max_(APC_LEVEL) static NTSTATUS
 {
     UNREFERENCED_PARAMETER(context);
     if (information == NULL || !ReadAcquire(&KdapSensor.Ready) ||
-        !ExAcquireRundownProtection(&KdapSensor.Running))
+        !KdaRundownEnter(&KdapSensor.Running))
         return STATUS_SUCCESS;
     KdapDispatch((ULONG)(ULONG_PTR)notifyClass, information);
-    ExReleaseRundownProtection(&KdapSensor.Running);
+    KdaRundownLeave(&KdapSensor.Running);
     return STATUS_SUCCESS;
 }
 
 /* --- start and stop -------------------------------------------------------------------------- */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapStart(KDA_DRIVER *driver)
+_IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
+    KdapStart(KDA_DRIVER *driver, const CHAR **call)
 {
     UNICODE_STRING altitude;
     NTSTATUS status;
 
     PAGED_CODE();
     RtlZeroMemory(&KdapSensor, sizeof KdapSensor);
-    ExInitializeRundownProtection(&KdapSensor.Running);
-    status = KdaPendingStart();
+    status = KdaRundownStart(&KdapSensor.Running, call);
     if (!NT_SUCCESS(status))
         return status;
+    *call = "ExAllocatePoolWithTag";
+    status = KdaPendingStart();
+    if (!NT_SUCCESS(status))
+        goto Exit;
     RtlInitUnicodeString(&altitude, KDA_ALTITUDE);
+    *call = "CmRegisterCallbackEx";
     status = CmRegisterCallbackEx(KdapCallback, &altitude, driver->DriverObject, NULL,
                                   &KdapSensor.Cookie, NULL);
-    if (!NT_SUCCESS(status)) {
+    if (NT_SUCCESS(status))
+        WriteRelease(&KdapSensor.Ready, 1);
+    else
         KdaPendingStop();
-        return status;
-    }
-    WriteRelease(&KdapSensor.Ready, 1);
-    return STATUS_SUCCESS;
+Exit:
+    if (!NT_SUCCESS(status))
+        KdaRundownFree(&KdapSensor.Running);
+    return status;
 }
 
+/* The records that wait are told in any case: none is parked after the rundown. */
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_PAGED static VOID KdapStop(KDA_DRIVER *driver)
 {
+    NTSTATUS status;
+
     PAGED_CODE();
-    UNREFERENCED_PARAMETER(driver);
-    CmUnRegisterCallback(KdapSensor.Cookie);
-    ExWaitForRundownProtectionRelease(&KdapSensor.Running);
+    status = KDA_CALL(CmUnRegisterCallback, (KdapSensor.Cookie));
+    KdaRundownStop(driver, &KdapSensor.Running, status);
     KdapTellOverdue(0);
     KdaPendingStop();
 }
 
-const KDA_SENSOR KdaRegistrySensor = {"registry", KdapStart, KdapStop, KdapTick};
+const KDA_SENSOR KdaRegistrySensor = {KDA_SENSOR_REGISTRY, KdapStart, KdapStop, KdapTick};

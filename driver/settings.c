@@ -219,7 +219,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static KDA_TEXT KdapLiteral(PCWS
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
-    KdapAddRule(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
+    KdapAppendRule(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
     const CHAR *why = "too many";
 
@@ -233,7 +233,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
-    KdapAddRate(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
+    KdapAppendRate(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
     const CHAR *why = "too many";
 
@@ -247,7 +247,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
 }
 
 _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static BOOLEAN
-    KdapAddPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
+    KdapAppendPrefix(KDA_SETTINGS *settings, const KDA_TEXT *text, ULONG entry)
 {
     const CHAR *why = "too many";
 
@@ -271,9 +271,9 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS
         const PCWSTR *Defaults;
         ULONG DefaultCount;
     } lists[] = {
-        {KDA_W("Rules"), "Rules", KdapAddRule, KdapDefaultRules, ARRAYSIZE(KdapDefaultRules)},
-        {KDA_W("Rates"), "Rates", KdapAddRate, KdapDefaultRates, ARRAYSIZE(KdapDefaultRates)},
-        {KDA_W("OldDataKeys"), "OldDataKeys", KdapAddPrefix, NULL, 0},
+        {KDA_W("Rules"), "Rules", KdapAppendRule, KdapDefaultRules, ARRAYSIZE(KdapDefaultRules)},
+        {KDA_W("Rates"), "Rates", KdapAppendRate, KdapDefaultRates, ARRAYSIZE(KdapDefaultRates)},
+        {KDA_W("OldDataKeys"), "OldDataKeys", KdapAppendPrefix, NULL, 0},
     };
     NTSTATUS status;
 

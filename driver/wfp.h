@@ -116,27 +116,42 @@ typedef struct FWPS_CLASSIFY_OUT0_ {
 } FWPS_CLASSIFY_OUT0;
 C_ASSERT(sizeof(FWPS_CLASSIFY_OUT0) == 40);
 
-typedef struct FWPS_FILTER1_ FWPS_FILTER1;
-typedef VOID (*FWPS_CALLOUT_CLASSIFY_FN1)(const FWPS_INCOMING_VALUES0 *values,
+/* Up to the number that FwpmFilterAdd0 gave. */
+typedef struct FWPS_FILTER2_ {
+    UINT64 filterId;
+} FWPS_FILTER2;
+typedef VOID (*FWPS_CALLOUT_CLASSIFY_FN2)(const FWPS_INCOMING_VALUES0 *values,
                                           const FWPS_INCOMING_METADATA_VALUES0 *metadata,
                                           PVOID layerData, const VOID *classifyContext,
-                                          const FWPS_FILTER1 *filter, UINT64 flowContext,
+                                          const FWPS_FILTER2 *filter, UINT64 flowContext,
                                           FWPS_CLASSIFY_OUT0 *out);
-typedef NTSTATUS (*FWPS_CALLOUT_NOTIFY_FN1)(ULONG type, const GUID *filterKey,
-                                            FWPS_FILTER1 *filter);
+typedef NTSTATUS (*FWPS_CALLOUT_NOTIFY_FN2)(ULONG type, const GUID *filterKey,
+                                            FWPS_FILTER2 *filter);
 typedef VOID (*FWPS_CALLOUT_FLOW_DELETE_NOTIFY_FN0)(UINT16 layerId, UINT32 calloutId,
                                                     UINT64 flowContext);
-typedef struct FWPS_CALLOUT1_ {
+/* Without these the engine takes from all traffic of the callout's filters what network cards and
+ * the stack do to save work: offloads, coalescing of received segments, the same for UDP. The last
+ * two are newer than the function that takes them. */
+#define FWP_CALLOUT_FLAG_ALLOW_OFFLOAD 0x2u
+#define FWP_CALLOUT_FLAG_ALLOW_RSC 0x40u
+#define FWP_CALLOUT_FLAG_ALLOW_USO 0x100u
+#define FWP_CALLOUT_FLAG_ALLOW_URO 0x200u
+#define FWPS_CALLOUT_NOTIFY_ADD_FILTER 0u
+#define FWPS_CALLOUT_NOTIFY_DELETE_FILTER 1u
+typedef struct FWPS_CALLOUT2_ {
     GUID calloutKey;
     UINT32 flags;
-    FWPS_CALLOUT_CLASSIFY_FN1 classifyFn;
-    FWPS_CALLOUT_NOTIFY_FN1 notifyFn;
+    FWPS_CALLOUT_CLASSIFY_FN2 classifyFn;
+    FWPS_CALLOUT_NOTIFY_FN2 notifyFn;
     FWPS_CALLOUT_FLOW_DELETE_NOTIFY_FN0 flowDeleteFn;
-} FWPS_CALLOUT1;
-C_ASSERT(sizeof(FWPS_CALLOUT1) == 48);
+} FWPS_CALLOUT2;
+C_ASSERT(sizeof(FWPS_CALLOUT2) == 48);
 
-NTSTATUS FwpsCalloutRegister1(PVOID deviceObject, const FWPS_CALLOUT1 *callout, UINT32 *calloutId);
-/* STATUS_DEVICE_BUSY while a classify function of the callout runs. */
+NTSTATUS FwpsCalloutRegister2(PVOID deviceObject, const FWPS_CALLOUT2 *callout, UINT32 *calloutId);
+/* STATUS_DEVICE_BUSY while flows hold a context of the callout, STATUS_FWP_IN_USE while another
+ * thread registers or unregisters it: both are asked again. */
+#define STATUS_FWP_IN_USE NTSTATUS_OF(0xC022000A)
+#define STATUS_FWP_CALLOUT_NOT_FOUND NTSTATUS_OF(0xC0220001)
 NTSTATUS FwpsCalloutUnregisterById0(UINT32 calloutId);
 
 /* --- management (fwpmk.h) --------------------------------------------------------------------- */
@@ -196,6 +211,8 @@ typedef struct FWPM_ACTION0_ {
 
 typedef struct FWPM_FILTER_CONDITION0_ FWPM_FILTER_CONDITION0;
 
+/* For filters whose callout may block; refused, or without meaning, for an inspection: that one is
+ * ignored while its callout is not registered. */
 #define FWPM_FILTER_FLAG_PERMIT_IF_CALLOUT_UNREGISTERED 0x10u
 typedef struct FWPM_FILTER0_ {
     GUID filterKey;

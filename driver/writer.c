@@ -14,10 +14,11 @@
 #define KDA_BATCH_BYTES 262144u /* no further line is added from here on */
 #define KDA_WRITE_BYTES 65536u  /* written without waiting for more time to pass */
 #define KDA_SELF_BYTES 65536u
-#define KDA_WAIT_MS 10u
+#define KDA_WAIT_MS 10u /* while events come: they need not wake the thread */
 #define KDA_RETRY_MS 1000u
 #define KDA_TICK_MS 1000u
 #define KDA_LOSS_MS 1000u
+#define KDA_CHANGED_MS 1000u
 #define KDA_FILTERED_MS 10000u
 #define KDA_CLOCK_MS 10000u
 #define KDA_REQUEST_WAITS 400u /* of KDA_REQUEST_MS */
@@ -42,8 +43,10 @@ typedef struct _KDA_WRITER {
     PCHAR Batch;
     ULONG BatchBytes;
     BOOLEAN Urgent;
-    BOOLEAN Held;  /* an event in the queue is begun and not finished */
-    BOOLEAN Ended; /* sensor.stop was told: nothing follows it, no further file either */
+    BOOLEAN Held;     /* an event in the queue is begun and not finished */
+    BOOLEAN Drained;  /* there were events since the last wait */
+    LONG ChangesTold; /* of the sensors' states */
+    BOOLEAN Ended;    /* sensor.stop was told: nothing follows it, no further file either */
     ULONGLONG BatchSince;
     uint64_t BatchCounts[KDA_KIND_COUNT];
     PVOID Self;
@@ -52,7 +55,7 @@ typedef struct _KDA_WRITER {
 
     BOOLEAN DiskFailed; /* since the last loss line */
     ULONGLONG RetryAt;
-    ULONGLONG TickAt, LossAt, FilteredAt, StatusAt, ClockAt, FlushAt;
+    ULONGLONG TickAt, LossAt, FilteredAt, StatusAt, ClockAt, FlushAt, ChangedAt;
 
     /* For others to read. */
     volatile LONG WriteStatus;
@@ -145,7 +148,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapDrain(KDA_WRITER *writer)
         next = kda_ring_next(ring, &event);
         if (next != KDA_NEXT_EVENT)
             break;
-        KdapLine(writer, event);
+        KdapLine(writer, KdaThreadComplete(event, writer->Self, KDA_SELF_BYTES));
+        writer->Drained = TRUE;
         if (KdaDriver->Settings.ProcessAtOnce && kda_class_of(event->kind) == KDA_CLASS_PROCESS)
             writer->Urgent = TRUE;
     }
@@ -288,12 +292,21 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTellStatus(KDA_WRITER *writer
     KdapOwnLine(writer, KdaSelfStatus(writer->Self, KDA_SELF_BYTES, kind, &writer->Account));
 }
 
+/* A sensor is in another state than the log says, since the start or the last status. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN
+    KdapChanged(const KDA_WRITER *writer, ULONGLONG now)
+{
+    return KdaSensorChanges() != writer->ChangesTold && now >= writer->ChangedAt;
+}
+
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTellPeriodic(KDA_WRITER *writer, ULONGLONG now)
 {
     KdapTellLosses(writer, now, FALSE);
     KdapTellFiltered(writer, now, FALSE);
-    if (now < writer->StatusAt)
+    if (now < writer->StatusAt && !KdapChanged(writer, now))
         return;
+    writer->ChangesTold = KdaSensorChanges();
+    writer->ChangedAt = now + KDA_CHANGED_MS;
     writer->StatusAt = now + (ULONGLONG)KdaDriver->Settings.StatusSeconds * 1000;
     KdapTellStatus(writer, KDA_KIND_SENSOR_STATUS);
 }
@@ -375,6 +388,32 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFinish(KDA_WRITER *writer)
     KdaReadersServe(&writer->Clock);
 }
 
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapSooner(ULONGLONG *milliseconds, ULONGLONG at, ULONGLONG now)
+{
+    if (at < now + *milliseconds)
+        *milliseconds = at > now ? at - now : 0;
+}
+
+/* When events come the thread looks every few milliseconds. When none have come since it last
+ * looked it sleeps until one does, or until something is due: at most for a second, for the ticks.
+ */
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapSleep(KDA_WRITER *writer, BOOLEAN good)
+{
+    ULONGLONG now = KdaMilliseconds(), most = KDA_TICK_MS;
+    BOOLEAN idle = good && !writer->Held && !writer->Drained;
+
+    writer->Drained = FALSE;
+    if (!idle) {
+        KdaMonEventQueueWait(writer->Held ? 1 : KDA_WAIT_MS, !good || writer->Held);
+        return;
+    }
+    KdapSooner(&most, writer->TickAt, now);
+    if (writer->BatchBytes != 0)
+        KdapSooner(&most, writer->BatchSince + KdaDriver->Settings.IdleMilliseconds, now);
+    KdaMonEventQueueWaitIdle(most != 0 ? (ULONG)most : 1);
+}
+
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapThread(PVOID context)
 {
     KDA_WRITER *writer = context;
@@ -384,7 +423,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapThread(PVOID context)
     KdapPass(writer, TRUE);
     while (!ReadAcquire(&writer->Stop)) {
         ULONGLONG now;
-        KdaMonEventQueueWait(writer->Held ? 1 : KDA_WAIT_MS, !good || writer->Held);
+        KdapSleep(writer, good);
         good = KdapPass(writer, FALSE);
         KdapServe(writer, &writer->FlushWanted, &writer->FlushDone, 0);
         KdapServe(writer, &writer->ShutdownWanted, &writer->ShutdownDone, KDA_KIND_SENSOR_SHUTDOWN);
@@ -454,8 +493,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapSpawn(KDA_WR
     HANDLE handle;
 
     InitializeObjectAttributes(&attributes, NULL, OBJ_KERNEL_HANDLE, NULL, NULL);
-    status = PsCreateSystemThread(&handle, THREAD_ALL_ACCESS, &attributes, NULL, NULL, KdapThread,
-                                  writer);
+    status = KDA_CALL(PsCreateSystemThread,
+                      (&handle, THREAD_ALL_ACCESS, &attributes, NULL, NULL, KdapThread, writer));
     if (!NT_SUCCESS(status))
         return status;
     first = status = ObReferenceObjectByHandle(handle, THREAD_ALL_ACCESS, NULL, KernelMode,

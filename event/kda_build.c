@@ -81,6 +81,19 @@ _Bool kda_event_begin(struct kda_event_builder *b, void *buffer, size_t bytes, u
     return 1;
 }
 
+_Bool kda_event_resume(struct kda_event_builder *b, void *buffer, size_t bytes,
+                       const struct kda_event *event)
+{
+    kda_clear(b, sizeof *b);
+    if (!buffer || bytes < event->size)
+        return 0;
+    kda_copy(buffer, event, event->size);
+    b->event = buffer;
+    b->capacity = bytes > KDA_EVENT_MAX_BYTES ? KDA_EVENT_MAX_BYTES : (uint32_t)bytes & ~7u;
+    b->used = event->size;
+    return 1;
+}
+
 void kda_event_set(struct kda_event_builder *b, enum kda_field field, uint64_t value)
 {
     unsigned slot = find_slot(b, field);

@@ -185,6 +185,10 @@ struct kda_event_builder {
  * caller sets event->pid and event->tid. */
 _Bool kda_event_begin(struct kda_event_builder *b, void *buffer, size_t bytes, unsigned kind,
                       unsigned source);
+/* Goes on with a complete record, a copy of which begins `buffer`: fields that it does not have can
+ * be added. False if `buffer` is too small for the copy. */
+_Bool kda_event_resume(struct kda_event_builder *b, void *buffer, size_t bytes,
+                       const struct kda_event *event);
 /* Numbers, hex, bool, status, times, enumerated. */
 void kda_event_set(struct kda_event_builder *b, enum kda_field field, uint64_t value);
 void kda_event_string(struct kda_event_builder *b, enum kda_field field, const uint16_t *units,

@@ -29,6 +29,8 @@
 #define KDA_IOCTL_KINDS KDA_CONTROL_CODE(0x802u, 2u)
 /* in: struct kda_control; returns when all that was recorded before is on the disk */
 #define KDA_IOCTL_FLUSH KDA_CONTROL_CODE(0x803u, 2u)
+/* out: struct kda_control_troubles */
+#define KDA_IOCTL_TROUBLES KDA_CONTROL_CODE(0x804u, 1u)
 
 struct kda_control {
     uint32_t version; /* KDA_CONTROL_VERSION */
@@ -69,9 +71,53 @@ struct kda_control_kinds {
     uint64_t disable; /* wins where a bit is in both */
 };
 
+#define KDA_CONTROL_SENSORS 8u   /* room for sensors to come */
+#define KDA_CONTROL_FAILURES 64u /* calls that failed: the last ones */
+#define KDA_CONTROL_PLACE 32u    /* characters, with NUL; longer ones are cut */
+#define KDA_CONTROL_CALL 40u
+
+enum kda_sensor_state {
+    KDA_SENSOR_OFF = 0,     /* not started, or its start was refused */
+    KDA_SENSOR_ARMED = 1,   /* sees all that it is made to see */
+    KDA_SENSOR_DEGRADED = 2 /* started; what `call` refused is missing, and is asked for again */
+};
+
+struct kda_control_sensor {
+    char name[16];
+    uint32_t state; /* enum kda_sensor_state */
+    int32_t status; /* NTSTATUS of the call that led to it; 0 where `call` is empty */
+    uint64_t since; /* system time, 100 ns since 1601 UTC; 0: not started yet */
+    char place[KDA_CONTROL_PLACE]; /* function of the driver that made the call */
+    char call[KDA_CONTROL_CALL];
+};
+
+/* Calls that failed in the same place with the same status are one entry. */
+struct kda_control_failure {
+    char place[KDA_CONTROL_PLACE];
+    char call[KDA_CONTROL_CALL];
+    int32_t status;
+    uint32_t reserved;
+    uint64_t count;
+    uint64_t first; /* system time */
+    uint64_t last;
+};
+
+struct kda_control_troubles {
+    struct kda_control head;
+    uint64_t total; /* calls that failed since the start, also those that have left the list */
+    uint32_t sensor_count;
+    uint32_t failure_count;
+    struct kda_control_sensor sensors[KDA_CONTROL_SENSORS];
+    struct kda_control_failure failures[KDA_CONTROL_FAILURES]; /* the latest first */
+};
+
 _Static_assert(KDA_IOCTL_VERSION == 0x226000u && KDA_IOCTL_STATUS == 0x226004u, "codes");
 _Static_assert(KDA_IOCTL_KINDS == 0x22A008u && KDA_IOCTL_FLUSH == 0x22A00Cu, "codes");
+_Static_assert(KDA_IOCTL_TROUBLES == 0x226010u, "codes");
 _Static_assert(sizeof(struct kda_control) == 8, "layout");
+_Static_assert(sizeof(struct kda_control_sensor) == 104, "layout");
+_Static_assert(sizeof(struct kda_control_failure) == 104, "layout");
+_Static_assert(sizeof(struct kda_control_troubles) == 24 + 72 * 104, "layout");
 _Static_assert(sizeof(struct kda_control_version) == 32, "layout");
 _Static_assert(sizeof(struct kda_control_kinds) == 24, "layout");
 _Static_assert(offsetof(struct kda_control_status, write_status) == 56, "layout");

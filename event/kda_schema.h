@@ -311,6 +311,8 @@ enum kda_loss_reason {
     F(SHAPE, DISPOSITION, disposition, DISPOSITION, "the key is new, or was there (create)")       \
     F(SHAPE, STATUS, status, STATUS,                                                               \
       "result; left out when no post call was seen, which is told 10 s late or at the stop")       \
+    F(SHAPE, TRANSACTION, transaction, BOOL,                                                       \
+      "true: part of a transaction, which may be rolled back later; left out otherwise")           \
     KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_VALUE_FIELDS(F, SHAPE)                                                                 \
@@ -324,6 +326,8 @@ enum kda_loss_reason {
     F(SHAPE, OLD_SIZE, old_size, NUMBER, "bytes of the whole old data")                            \
     F(SHAPE, STATUS, status, STATUS,                                                               \
       "result; left out when no post call was seen, which is told 10 s late or at the stop")       \
+    F(SHAPE, TRANSACTION, transaction, BOOL,                                                       \
+      "true: part of a transaction, which may be rolled back later; left out otherwise")           \
     KDA_TRACE_FIELDS(F, SHAPE)
 
 #define KDA_ETW_FIELDS(F, SHAPE)                                                                   \
@@ -378,7 +382,12 @@ enum kda_loss_reason {
     F(SHAPE, OFFERED, offered, COUNTS, "events offered, of each kind, since the log began")        \
     F(SHAPE, WRITTEN, written, COUNTS, "events written")                                           \
     F(SHAPE, LOST, lost, COUNTS, "events lost")                                                    \
-    F(SHAPE, FILTERED, filtered, COUNTS, "events taken by rules")
+    F(SHAPE, FILTERED, filtered, COUNTS, "events taken by rules")                                  \
+    F(SHAPE, SENSORS, sensors, OBJECT,                                                             \
+      "of each sensor: `state` (`armed`, `degraded`, `off`), `since`, and the `call` of the "      \
+      "system that led to it, with `place` and `status`")                                          \
+    F(SHAPE, FAILED_CALLS, failed_calls, OBJECT,                                                   \
+      "calls of the system that failed: `total` since the start, and the `last` ones")
 
 /* H(SHAPE): all shapes. KDA_FIELDS_OF(F, SHAPE) expands the whole list of one of them. */
 #define KDA_SHAPES(H)                                                                              \

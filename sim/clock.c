@@ -140,7 +140,7 @@ LARGE_INTEGER KeQueryPerformanceCounter(PLARGE_INTEGER frequency)
 {
     LARGE_INTEGER counter;
 
-    SIM_DDI(HIGH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, "KE-021");
     if (frequency)
         frequency->QuadPart = (LONGLONG)sim.options.frequency;
     counter.QuadPart = (LONGLONG)sim_clock_counter();
@@ -149,6 +149,6 @@ LARGE_INTEGER KeQueryPerformanceCounter(PLARGE_INTEGER frequency)
 
 void KeQuerySystemTimePrecise(PLARGE_INTEGER time)
 {
-    SIM_DDI(HIGH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, "KE-020");
     time->QuadPart = (LONGLONG)sim_clock_utc();
 }

@@ -67,6 +67,34 @@ static struct sim_str resolve(struct sim_str part)
     return sim_wide_equal(part.units, part.count, current.units, current.count) ? first : part;
 }
 
+bool sim_cm_resolve(struct sim_str path, struct sim_wide *target)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i <= path.count; i++) {
+        struct sim_str part = {path.units + at, i - at};
+        struct sim_str instead;
+        if (i < path.count && path.units[i] != '\\')
+            continue;
+        instead = resolve(part);
+        if (instead.units != part.units) {
+            target->count = at + instead.count + path.count - i;
+            target->units = sim_alloc(target->count * 2);
+            memcpy(target->units, path.units, at * 2);
+            memcpy(target->units + at, instead.units, instead.count * 2);
+            memcpy(target->units + at + instead.count, path.units + i, (path.count - i) * 2);
+            return true;
+        }
+        at = i + 1;
+    }
+    return false;
+}
+
+bool sim_node_deleted(const struct sim_node *node)
+{
+    return node && node->deleted;
+}
+
 static struct sim_node *walk(struct sim_str path, bool make, bool *is_new)
 {
     struct sim_node *node = NULL;

@@ -12,6 +12,7 @@ struct sim_node;
 struct sim_key {
     struct sim_node *node; /* NULL: not yet asked for, or there is none */
     struct sim_wide path;
+    bool transaction; /* it is bound to one */
     bool nameless;
 };
 
@@ -40,9 +41,35 @@ void sim_cm_clear(void);
 struct sim_node *sim_key_node(struct sim_key *key);
 struct sim_key *sim_key_object(struct sim_str path, bool nameless);
 
-/* Operations with the calls before and after them. */
-int32_t sim_cm_set_told(const struct sim_registry *op, struct sim_key *key);
-int32_t sim_cm_query_told(const struct sim_registry *op, struct sim_key *key);
-int32_t sim_cm_create_told(const struct sim_registry *op, bool open, struct sim_key *key);
+/* A key that was deleted, which has no name any more. */
+bool sim_node_deleted(const struct sim_node *node);
+/* The path without its links; false: there is none in it. */
+bool sim_cm_resolve(struct sim_str path, struct sim_wide *target);
+
+/* --- callbacks ------------------------------------------------------------------------------- */
+
+#define SIM_CALLBACKS_MAX 8u
+#define SIM_CM_CLASSES 51 /* all that are documented are below */
+
+struct sim_cm_told {
+    struct sim_notify *notify[SIM_CALLBACKS_MAX];
+    PVOID context[SIM_CALLBACKS_MAX];
+    unsigned count;
+};
+/* Tells all of them before the operation. `context` is the CallContext member of `information`. */
+NTSTATUS sim_cm_tell_pre(struct sim_cm_told *told, int class_, void *information, PVOID *context);
+/* Those that were told before; returns what the caller of the operation gets. */
+NTSTATUS sim_cm_tell_post(struct sim_cm_told *told, int class_, void *object, void *pre,
+                          NTSTATUS status);
+/* Stands for the transaction of a key object. */
+PVOID sim_transaction_object(bool bound);
+bool sim_cm_cookie(PLARGE_INTEGER cookie);
+bool sim_cm_watched(void);
+
+/* --- operations ------------------------------------------------------------------------------ */
+
+/* Carried out with the calls before and after it, on this key. */
+int32_t sim_cm_told_on(enum sim_registry_kind kind, const struct sim_registry *op,
+                       struct sim_key *key);
 
 #endif

@@ -18,17 +18,24 @@ NTSTATUS CmCallbackGetKeyObjectIDEx(PLARGE_INTEGER cookie, PVOID object, PULONG_
     const struct sim_key *key = object;
     struct key_name *made;
 
-    SIM_DDI(APC_LEVEL);
-    SIM_CHECK(cookie && cookie->QuadPart, "there is no cookie");
-    SIM_CHECK(flags == 0, "flags are reserved");
+    SIM_DDI(APC_LEVEL, "CM-016");
+    SIM_RULE("CM-017", flags == 0, "flags are reserved");
+    SIM_RULE("CM-021", !sim_is_poison(object), "%p is an object that the call does not define",
+             object);
+    SIM_RULE("CM-065", !sim_self()->closed, "the name is asked for after the close of the handle");
+    if (!sim_cm_cookie(cookie) || !object)
+        return STATUS_INVALID_PARAMETER;
     head = sim_object_of(object);
     SIM_CHECK(head && head->type == SIM_TYPE_KEY, "%p is no key", object);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     if (key->nameless)
         return STATUS_INVALID_PARAMETER;
-    if (objectId)
-        *objectId = (ULONG_PTR)key;
+    if (sim_node_deleted(key->node))
+        return NTSTATUS_OF(0xC000017C); /* STATUS_KEY_DELETED */
+    if (objectId) {
+        struct sim_node *node = sim_key_node(object);
+        *objectId = node ? (ULONG_PTR)node : (ULONG_PTR)key;
+    }
     if (!objectName)
         return STATUS_SUCCESS;
     made = sim_alloc(sizeof(*made));
@@ -44,15 +51,36 @@ VOID CmCallbackReleaseKeyObjectIDEx(PCUNICODE_STRING objectName)
 {
     struct key_name *name;
 
-    SIM_DDI(APC_LEVEL);
-    SIM_CHECK(objectName, "releases NULL");
+    SIM_DDI(APC_LEVEL, "CM-025");
+    SIM_RULE("CM-026", objectName, "releases NULL");
     name = CONTAINING_RECORD((uintptr_t)objectName, struct key_name, string);
-    SIM_CHECK(name->item.kind == SIM_KEY_NAME && name->item.object == objectName,
-              "%p is no name of a key", (const void *)objectName);
+    SIM_RULE("CM-026", name->item.kind == SIM_KEY_NAME && name->item.object == objectName,
+             "%p is no name of a key, or was released before", (const void *)objectName);
     sim_item_remove(&name->item);
     sim_wide_free(&name->text);
     name->item.object = NULL;
-    free(name);
+    sim_rest(name, sizeof(name->item), sizeof(*name));
+}
+
+PVOID sim_transaction_object(bool bound)
+{
+    static int transaction;
+
+    return bound ? &transaction : NULL;
+}
+
+PVOID CmGetBoundTransaction(PLARGE_INTEGER cookie, PVOID object)
+{
+    const struct sim_object *head;
+
+    SIM_DDI(APC_LEVEL, "CM-027");
+    SIM_RULE("CM-021", !sim_is_poison(object), "%p is an object that the call does not define",
+             object);
+    if (!sim_cm_cookie(cookie) || !object)
+        return NULL;
+    head = sim_object_of(object);
+    SIM_CHECK(head && head->type == SIM_TYPE_KEY, "%p is no key", object);
+    return sim_transaction_object(((const struct sim_key *)object)->transaction);
 }
 
 /* --- the driver's own operations ------------------------------------------------------------- */
@@ -61,14 +89,14 @@ NTSTATUS ZwOpenKey(PHANDLE key, ACCESS_MASK access, POBJECT_ATTRIBUTES attribute
 {
     struct sim_wide path = {NULL, 0};
     struct sim_str name = sim_str_of(attributes->ObjectName);
-    struct sim_registry op = {.kernel = true};
+    struct sim_registry op = {.kernel = true, .access = access};
+    static const uint16_t hive[] = u"\\REGISTRY\\A\\";
     struct sim_key *made;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)access;
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    sim_ddi_apcs(__func__, "ZW-021");
+    sim_ddi_not_in_notification(__func__);
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     if (attributes->RootDirectory) {
         struct sim_key *root = sim_handle_body(attributes->RootDirectory, SIM_TYPE_KEY);
         if (!root)
@@ -83,10 +111,15 @@ NTSTATUS ZwOpenKey(PHANDLE key, ACCESS_MASK access, POBJECT_ATTRIBUTES attribute
         sim_wide_set(&path, name);
     }
     op.key = (struct sim_str){path.units, path.count};
+    if (!attributes->RootDirectory && path.count > sizeof(hive) / 2 - 1 &&
+        sim_wide_equal(path.units, sizeof(hive) / 2 - 1, hive, sizeof(hive) / 2 - 1)) {
+        sim_wide_free(&path);
+        return STATUS_ACCESS_DENIED; /* a hive of an application is its own */
+    }
     made = sim_key_object(op.key, false);
-    status = sim_cm_create_told(&op, true, made);
+    status = sim_cm_told_on(SIM_REG_OPEN, &op, made);
     if (NT_SUCCESS(status))
-        status = sim_handle_open(__func__, made, attributes->Attributes, key);
+        status = sim_handle_open(__func__, made, access, attributes->Attributes, key);
     sim_object_unref(made);
     sim_wide_free(&path);
     return status;
@@ -103,15 +136,15 @@ NTSTATUS ZwQueryValueKey(HANDLE key, PUNICODE_STRING name, ULONG class_, PVOID i
     size_t size = 0;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    sim_ddi_apcs(__func__, "ZW-021");
+    sim_ddi_not_in_notification(__func__);
     SIM_CHECK(class_ == KeyValuePartialInformation, "class %u is not simulated", class_);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    k = sim_handle_body(key, SIM_TYPE_KEY);
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    k = sim_handle_body_for(key, SIM_TYPE_KEY, KEY_QUERY_VALUE, &status);
     if (!k)
-        return STATUS_INVALID_HANDLE;
+        return status;
     op.key = sim_key_name(k);
-    status = sim_cm_query_told(&op, k);
+    status = sim_cm_told_on(SIM_REG_QUERY_VALUE, &op, k);
     if (NT_SUCCESS(status) && !sim_cm_get(sim_key_node(k), op.name, &type, out ? out->Data : NULL,
                                           length > head ? length - head : 0, &size))
         status = STATUS_OBJECT_NAME_NOT_FOUND;
@@ -127,6 +160,13 @@ NTSTATUS ZwQueryValueKey(HANDLE key, PUNICODE_STRING name, ULONG class_, PVOID i
     return length < *returned ? STATUS_BUFFER_OVERFLOW : STATUS_SUCCESS;
 }
 
+static bool ends_with_zero(const void *data, ULONG size)
+{
+    const uint8_t *bytes = data;
+
+    return size >= 2 && size % 2 == 0 && bytes[size - 1] == 0 && bytes[size - 2] == 0;
+}
+
 NTSTATUS ZwSetValueKey(HANDLE key, PUNICODE_STRING name, ULONG titleIndex, ULONG type, PVOID data,
                        ULONG dataSize)
 {
@@ -135,15 +175,17 @@ NTSTATUS ZwSetValueKey(HANDLE key, PUNICODE_STRING name, ULONG titleIndex, ULONG
     struct sim_key *k;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)titleIndex;
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    k = sim_handle_body(key, SIM_TYPE_KEY);
+    sim_ddi_apcs(__func__, "ZW-021");
+    sim_ddi_not_in_notification(__func__);
+    SIM_RULE("ZW-027", titleIndex == 0, "the title index is reserved");
+    SIM_RULE("ZW-027", (type != REG_SZ && type != REG_EXPAND_SZ) || ends_with_zero(data, dataSize),
+             "a string without its terminator");
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    k = sim_handle_body_for(key, SIM_TYPE_KEY, KEY_SET_VALUE, &status);
     if (!k)
-        return STATUS_INVALID_HANDLE;
+        return status;
     op.key = sim_key_name(k);
-    status = sim_cm_set_told(&op, k);
+    status = sim_cm_told_on(SIM_REG_SET_VALUE, &op, k);
     sim_object_unref(k);
     return status;
 }

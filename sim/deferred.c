@@ -98,7 +98,7 @@ static bool settled(const void *context)
 
 void sim_settle(void)
 {
-    sim_wait_until(__func__, settled, NULL);
+    sim_wait_until(__func__, NULL, settled, NULL);
 }
 
 /* --- work items ------------------------------------------------------------------------------ */
@@ -111,11 +111,18 @@ struct _IO_WORKITEM {
     _Atomic bool queued;
 };
 
+static _Atomic unsigned queued_items;
+
+unsigned sim_work_queued(void)
+{
+    return atomic_load(&queued_items);
+}
+
 PIO_WORKITEM IoAllocateWorkItem(PDEVICE_OBJECT device)
 {
     PIO_WORKITEM made;
 
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "IO-066");
     if (SIM_FAULT())
         return NULL;
     made = sim_alloc(sizeof(*made));
@@ -126,8 +133,8 @@ PIO_WORKITEM IoAllocateWorkItem(PDEVICE_OBJECT device)
 
 void IoFreeWorkItem(PIO_WORKITEM item)
 {
-    SIM_DDI(DISPATCH_LEVEL);
-    SIM_CHECK(!item->queued, "the work item is queued");
+    SIM_DDI(DISPATCH_LEVEL, "IO-071");
+    SIM_RULE("IO-072", !item->queued, "the work item is queued");
     sim_item_remove(&item->item);
     free(item);
 }
@@ -139,19 +146,23 @@ static void run_work_item(void *context)
     PDEVICE_OBJECT device = item->device;
     struct sim_call call;
 
-    sim_call_enter(&call, "work item", (const void *)routine, PASSIVE_LEVEL);
+    sim_call_enter(&call, "work item", (const void *)routine, "IO-073", PASSIVE_LEVEL);
     /* From here the routine may queue the item again or free it. */
     item->queued = false;
+    atomic_fetch_sub(&queued_items, 1);
     routine(device, item->context);
     sim_call_leave(&call);
+    sim_device_hold(device, -1);
 }
 
 void IoQueueWorkItem(PIO_WORKITEM item, PIO_WORKITEM_ROUTINE routine, ULONG queue, PVOID context)
 {
-    (void)queue;
-    SIM_DDI(DISPATCH_LEVEL);
-    SIM_CHECK(!atomic_exchange(&item->queued, true), "the work item is already queued");
+    SIM_DDI(DISPATCH_LEVEL, "IO-067");
+    SIM_RULE("IO-068", queue == DelayedWorkQueue, "queue %u", queue);
+    SIM_RULE("IO-069", !atomic_exchange(&item->queued, true), "the work item is already queued");
     item->routine = routine;
     item->context = context;
+    atomic_fetch_add(&queued_items, 1);
+    sim_device_hold(item->device, 1);
     sim_defer(run_work_item, item);
 }

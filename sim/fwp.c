@@ -10,6 +10,15 @@
 #define FWP_NO_TXN_IN_PROGRESS NTSTATUS_OF(0xC022000D)
 #define FWP_TXN_IN_PROGRESS NTSTATUS_OF(0xC022000E)
 #define FWP_SESSION_ABORTED NTSTATUS_OF(0xC0220010)
+#define FWP_INCOMPATIBLE_TXN NTSTATUS_OF(0xC0220011)
+#define FWP_INCOMPATIBLE_LAYER NTSTATUS_OF(0xC0220014)
+#define FWP_LIFETIME_MISMATCH NTSTATUS_OF(0xC0220016)
+#define FWP_LAYER_NOT_FOUND NTSTATUS_OF(0xC0220004)
+#define FWP_NULL_DISPLAY_NAME NTSTATUS_OF(0xC0220023)
+#define FWP_INVALID_ACTION_TYPE NTSTATUS_OF(0xC0220024)
+#define FWP_INVALID_WEIGHT NTSTATUS_OF(0xC0220025)
+#define FWP_RESERVED NTSTATUS_OF(0xC0220029)
+#define FWP_CALLOUT_NOTIFICATION_FAILED NTSTATUS_OF(0xC0220037)
 #define RPC_SERVER_UNAVAILABLE NTSTATUS_OF(0xC0020017)
 
 enum object_kind { PROVIDER, SUBLAYER, CALLOUT, FILTER };
@@ -19,6 +28,8 @@ struct session {
     struct sim_item item;
     struct session *next;
     bool dynamic;
+    bool read_only;
+    bool failed; /* an addition of the transaction */
     _Atomic bool in_transaction;
     _Atomic bool dead;
 };
@@ -34,18 +45,26 @@ struct object {
     UINT32 action;
     UINT32 flags;
     UINT64 id;
+    UINT64 context;
+    bool dynamic;
     bool committed;
+    bool told;
 };
 
-static pthread_mutex_t fwp_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { ADD_FILTER, DELETE_FILTER };
+#define FWPM_CALLOUT_REGISTERED 0x40000u
+#define FILTER_PERSISTENT_BOOT 0x3u
+#define FILTER_DISABLED 0x20u
+#define TRANSACTION_READ_ONLY 0x1u
+enum { ACTION_TERMINATING = 0x5003, ACTION_UNKNOWN = 0x4005 };
+
 static struct session *sessions;
 static struct object *objects;
-static struct sim_callout *callouts;
 static _Atomic int state;
-static unsigned busy;
-static UINT32 next_callout;
+static bool subscribed; /* asked for since the boot */
 static UINT64 next_filter;
-static struct sim_notify_list subscribers = SIM_NOTIFY_LIST;
+static struct sim_notify_list subscribers =
+    SIM_NOTIFY_LIST(STATUS_INSUFFICIENT_RESOURCES, "WFP-004", "WFP-003", true);
 
 static bool same(const GUID *a, const GUID *b)
 {
@@ -55,156 +74,93 @@ static bool same(const GUID *a, const GUID *b)
 void sim_fwp_boot(void)
 {
     state = (int)sim.options.bfe;
-    busy = 0;
-    next_callout = 256;
     next_filter = 70000;
+    subscribed = false;
 }
 
-/* --- callouts -------------------------------------------------------------------------------- */
-
-static struct sim_callout *callout_find(const GUID *key)
-{
-    struct sim_callout *c = callouts;
-
-    while (c && !same(&c->key, key))
-        c = c->next;
-    return c;
-}
-
-NTSTATUS FwpsCalloutRegister1(PVOID deviceObject, const FWPS_CALLOUT1 *callout, UINT32 *calloutId)
-{
-    struct sim_callout *made;
-
-    SIM_DDI(PASSIVE_LEVEL);
-    SIM_CHECK(deviceObject, "a callout needs a device");
-    SIM_CHECK(callout->classifyFn && callout->notifyFn, "classify and notify are needed");
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    made = sim_alloc(sizeof(*made));
-    made->key = callout->calloutKey;
-    made->classify = callout->classifyFn;
-    made->notify = callout->notifyFn;
-    pthread_mutex_lock(&fwp_lock);
-    if (callout_find(&made->key)) {
-        pthread_mutex_unlock(&fwp_lock);
-        free(made);
-        return FWP_ALREADY_EXISTS;
-    }
-    made->id = next_callout++;
-    made->next = callouts;
-    callouts = made;
-    sim_item_add(&made->item, SIM_CALLOUT, made, "", made->id, __builtin_return_address(0));
-    pthread_mutex_unlock(&fwp_lock);
-    if (calloutId)
-        *calloutId = made->id;
-    return STATUS_SUCCESS;
-}
-
-NTSTATUS FwpsCalloutUnregisterById0(UINT32 calloutId)
-{
-    struct sim_callout **at;
-    struct sim_callout *found;
-    NTSTATUS status = STATUS_SUCCESS;
-
-    SIM_DDI(PASSIVE_LEVEL);
-    pthread_mutex_lock(&fwp_lock);
-    at = &callouts;
-    while (*at && (*at)->id != calloutId)
-        at = &(*at)->next;
-    found = *at;
-    if (!found) {
-        status = FWP_CALLOUT_NOT_FOUND;
-    } else if (busy || found->in_flight) {
-        status = STATUS_DEVICE_BUSY;
-        busy -= busy > 0 && busy != UINT32_MAX;
-    } else {
-        *at = found->next;
-        sim_item_remove(&found->item);
-        free(found);
-    }
-    pthread_mutex_unlock(&fwp_lock);
-    return status;
-}
-
-size_t sim_fwp_collect(const GUID *layer, struct sim_callout **found, size_t room)
-{
-    size_t count = 0;
-
-    pthread_mutex_lock(&fwp_lock);
-    for (const struct object *o = objects; o && count < room; o = o->next) {
-        struct sim_callout *c;
-        if (o->kind != FILTER || !o->committed || !same(&o->layer, layer))
-            continue;
-        c = callout_find(&o->callout);
-        SIM_CHECK(c || (o->flags & FWPM_FILTER_FLAG_PERMIT_IF_CALLOUT_UNREGISTERED),
-                  "a filter whose callout is not registered blocks the traffic");
-        if (c) {
-            c->in_flight++;
-            found[count++] = c;
-        }
-    }
-    pthread_mutex_unlock(&fwp_lock);
-    return count;
-}
-
-void sim_fwp_release(struct sim_callout *callout)
-{
-    pthread_mutex_lock(&fwp_lock);
-    callout->in_flight--;
-    pthread_mutex_unlock(&fwp_lock);
-}
-
-void sim_wfp_busy(unsigned times)
-{
-    pthread_mutex_lock(&fwp_lock);
-    busy = times;
-    pthread_mutex_unlock(&fwp_lock);
-}
-
-unsigned sim_wfp_callouts(void)
-{
-    unsigned count = 0;
-
-    pthread_mutex_lock(&fwp_lock);
-    for (const struct sim_callout *c = callouts; c; c = c->next)
-        count++;
-    pthread_mutex_unlock(&fwp_lock);
-    return count;
-}
+/* --- objects --------------------------------------------------------------------------------- */
 
 unsigned sim_wfp_filters(void)
 {
     unsigned count = 0;
 
-    pthread_mutex_lock(&fwp_lock);
+    sim_fwp_lock();
     for (const struct object *o = objects; o; o = o->next)
         count += o->kind == FILTER && o->committed;
-    pthread_mutex_unlock(&fwp_lock);
+    sim_fwp_unlock();
     return count;
 }
 
-/* --- objects --------------------------------------------------------------------------------- */
-
-/* The callout hears about filters that lead to it; its function runs without a lock. */
-static void tell_filter(const struct object *o, ULONG type)
+static struct sim_fwps_filter filter_of(const struct object *o, const struct sim_callout *c)
 {
+    struct sim_fwps_filter filter = {
+        .filterId = o->id, .actionType = o->action, .calloutId = c ? c->id : 0};
+
+    filter.context = o->context;
+    return filter;
+}
+
+size_t sim_fwp_collect(const GUID *layer, struct sim_hit *hits, size_t room)
+{
+    size_t count = 0;
+
+    sim_fwp_lock();
+    for (const struct object *o = objects; o && count < room; o = o->next) {
+        struct sim_callout *c;
+        if (o->kind != FILTER || !o->committed || !same(&o->layer, layer))
+            continue;
+        c = sim_callout_find(&o->callout);
+        /* No flow has a context, so who wants only those with one is not asked. */
+        if (c && (c->as.flags & CALLOUT_CONDITIONAL_ON_FLOW))
+            continue;
+        /* A filter without its callout: an inspection is ignored, others block. */
+        if (!c && (o->action == FWP_ACTION_CALLOUT_INSPECTION ||
+                   (o->flags & FWPM_FILTER_FLAG_PERMIT_IF_CALLOUT_UNREGISTERED)))
+            continue;
+        if (c)
+            c->in_flight++;
+        hits[count].callout = c;
+        hits[count++].filter = filter_of(o, c);
+    }
+    sim_fwp_unlock();
+    return count;
+}
+
+/* The callout hears about filters that lead to it, at the highest level that its page allows; its
+ * function runs without a lock. */
+static NTSTATUS tell_filter(struct object *o, ULONG type)
+{
+    struct sim_ctx *self = sim_self();
+    struct sim_fwps_filter filter;
     struct sim_callout *c;
     struct sim_call call;
+    uint8_t irql = self->irql;
+    NTSTATUS status;
 
-    if (o->kind != FILTER || !o->committed)
-        return;
-    pthread_mutex_lock(&fwp_lock);
-    c = callout_find(&o->callout);
+    if (o->kind != FILTER)
+        return STATUS_SUCCESS;
+    sim_fwp_lock();
+    c = sim_callout_find(&o->callout);
+    /* Of an addition it hears at once, or after the commit if it asked for that. */
+    if (c && type == ADD_FILTER && (c->as.flags & CALLOUT_COMMIT_ADD_NOTIFY) && !o->committed)
+        c = NULL;
+    if (o->told && type == ADD_FILTER)
+        c = NULL;
     if (c)
         c->in_flight++;
-    pthread_mutex_unlock(&fwp_lock);
+    sim_fwp_unlock();
     if (!c)
-        return;
-    sim_call_enter(&call, "callout notification", (const void *)(uintptr_t)c->notify,
-                   PASSIVE_LEVEL);
-    c->notify(type, type == 0 ? &o->key : NULL, NULL);
+        return STATUS_SUCCESS;
+    filter = filter_of(o, c);
+    o->told = true;
+    self->irql = DISPATCH_LEVEL;
+    sim_call_enter(&call, "callout notification", (const void *)(uintptr_t)c->as.notify, "WFP-107",
+                   DISPATCH_LEVEL);
+    status = c->as.notify(type, type == ADD_FILTER ? &o->key : NULL, &filter);
     sim_call_leave(&call);
+    self->irql = irql;
     sim_fwp_release(c);
+    return type == ADD_FILTER ? status : STATUS_SUCCESS;
 }
 
 static bool goes(const struct object *o, const struct session *session, bool all)
@@ -221,7 +177,7 @@ static void remove_objects(const struct session *session, bool all)
     for (;;) {
         struct object **at;
         struct object *o;
-        pthread_mutex_lock(&fwp_lock);
+        sim_fwp_lock();
         at = &objects;
         while (*at && !goes(*at, session, all))
             at = &(*at)->next;
@@ -230,13 +186,43 @@ static void remove_objects(const struct session *session, bool all)
             *at = o->next;
             sim_item_remove(&o->item);
         }
-        pthread_mutex_unlock(&fwp_lock);
+        sim_fwp_unlock();
         if (!o)
             return;
         if (sim.driver_state != SIM_NO_DRIVER)
-            tell_filter(o, 1);
+            tell_filter(o, DELETE_FILTER);
         free(o);
     }
+}
+
+/* Takes one object out; NULL: there is none like it. */
+static struct object *object_take(const struct object *wanted, unsigned n)
+{
+    struct object **at;
+    struct object *o;
+
+    sim_fwp_lock();
+    at = &objects;
+    while (*at && (wanted ? *at != wanted : (*at)->kind != FILTER || !(*at)->committed || n-- > 0))
+        at = &(*at)->next;
+    o = *at;
+    if (o) {
+        *at = o->next;
+        sim_item_remove(&o->item);
+    }
+    sim_fwp_unlock();
+    return o;
+}
+
+bool sim_wfp_delete_filter(unsigned n)
+{
+    struct object *o = object_take(NULL, n);
+
+    if (!o)
+        return false;
+    tell_filter(o, DELETE_FILTER);
+    free(o);
+    return true;
 }
 
 static struct object *object_find(enum object_kind kind, const GUID *key)
@@ -252,11 +238,11 @@ static struct session *session_of(const char *ddi, HANDLE engine, NTSTATUS *stat
 {
     struct session *s;
 
-    pthread_mutex_lock(&fwp_lock);
+    sim_fwp_lock();
     s = sessions;
     while (s && s != engine)
         s = s->next;
-    pthread_mutex_unlock(&fwp_lock);
+    sim_fwp_unlock();
     if (!s)
         sim_bugcheck(ddi, "%p is no open engine", engine);
     *status = s->dead ? FWP_SESSION_ABORTED : STATUS_SUCCESS;
@@ -270,43 +256,79 @@ static bool zero_guid(const GUID *key)
     return same(key, &zero);
 }
 
+/* What the engine says about an object that is to come; with the lock. */
+static NTSTATUS add_check(const struct object *made, const GUID *provider, const GUID *sublayer)
+{
+    const struct object *callout =
+        made->kind == FILTER ? object_find(CALLOUT, &made->callout) : NULL;
+    const struct object *of_provider = provider ? object_find(PROVIDER, provider) : NULL;
+
+    if (!zero_guid(&made->key) && object_find(made->kind, &made->key))
+        return FWP_ALREADY_EXISTS;
+    if (provider && !of_provider)
+        return FWP_PROVIDER_NOT_FOUND;
+    if (sublayer && !zero_guid(sublayer) && !object_find(SUBLAYER, sublayer))
+        return FWP_SUBLAYER_NOT_FOUND;
+    if (made->kind == FILTER && !callout)
+        return FWP_CALLOUT_NOT_FOUND;
+    if (callout && !zero_guid(&callout->layer) && !same(&callout->layer, &made->layer))
+        return FWP_INCOMPATIBLE_LAYER;
+    /* What stays must not need what goes with a session. */
+    if (!made->dynamic && ((callout && callout->dynamic) || (of_provider && of_provider->dynamic)))
+        return FWP_LIFETIME_MISMATCH;
+    return STATUS_SUCCESS;
+}
+
+/* `wrong` is what is wrong with the object itself. */
 static NTSTATUS add(const char *ddi, HANDLE engine, const struct object *like, const GUID *provider,
-                    const GUID *sublayer)
+                    const GUID *sublayer, NTSTATUS wrong)
 {
     NTSTATUS status;
     struct session *s = session_of(ddi, engine, &status);
     struct object *made;
+    bool failed;
 
-    sim_ddi(ddi, PASSIVE_LEVEL);
+    sim_ddi(ddi, like->kind == CALLOUT ? "WFP-030" : "WFP-019", PASSIVE_LEVEL);
     if (!NT_SUCCESS(status))
         return status;
-    if (sim_fault(ddi))
-        return STATUS_INSUFFICIENT_RESOURCES;
+    failed = s->failed;
+    s->failed = s->in_transaction; /* until it has been added */
+    if (sim_fails(ddi, SIM_ANY_CLASS, STATUS_INSUFFICIENT_RESOURCES, &status))
+        return status;
+    if (s->in_transaction && s->read_only)
+        return FWP_INCOMPATIBLE_TXN;
+    if (!NT_SUCCESS(wrong))
+        return wrong;
     made = sim_alloc(sizeof(*made));
     *made = *like;
     made->session = s;
+    made->dynamic = s->dynamic;
     made->committed = !s->in_transaction;
-    pthread_mutex_lock(&fwp_lock);
-    if (!zero_guid(&made->key) && object_find(made->kind, &made->key))
-        status = FWP_ALREADY_EXISTS;
-    else if (provider && !object_find(PROVIDER, provider))
-        status = FWP_PROVIDER_NOT_FOUND;
-    else if (sublayer && !zero_guid(sublayer) && !object_find(SUBLAYER, sublayer))
-        status = FWP_SUBLAYER_NOT_FOUND;
-    else if (made->kind == FILTER && !object_find(CALLOUT, &made->callout))
-        status = FWP_CALLOUT_NOT_FOUND;
+    sim_fwp_lock();
+    if (made->kind == FILTER && zero_guid(&made->key))
+        made->key.Data1 = (ULONG)made->id; /* a generated one */
+    status = add_check(made, provider, sublayer);
     if (NT_SUCCESS(status)) {
         made->next = objects;
         objects = made;
         sim_item_add(&made->item, SIM_FILTER, made, object_names[made->kind], 0, NULL);
     }
-    pthread_mutex_unlock(&fwp_lock);
+    sim_fwp_unlock();
     if (!NT_SUCCESS(status)) {
         free(made);
         return status;
     }
-    tell_filter(made, 0);
+    if (!NT_SUCCESS(tell_filter(made, ADD_FILTER))) {
+        free(object_take(made, 0));
+        return FWP_CALLOUT_NOTIFICATION_FAILED;
+    }
+    s->failed = failed;
     return STATUS_SUCCESS;
+}
+
+static NTSTATUS named(const FWPM_DISPLAY_DATA0 *display)
+{
+    return display->name ? STATUS_SUCCESS : FWP_NULL_DISPLAY_NAME;
 }
 
 NTSTATUS FwpmProviderAdd0(HANDLE engine, const FWPM_PROVIDER0 *provider, PVOID sd)
@@ -314,8 +336,7 @@ NTSTATUS FwpmProviderAdd0(HANDLE engine, const FWPM_PROVIDER0 *provider, PVOID s
     struct object o = {.kind = PROVIDER, .key = provider->providerKey};
 
     (void)sd;
-    SIM_CHECK(provider->displayData.name, "a display name is needed");
-    return add(__func__, engine, &o, NULL, NULL);
+    return add(__func__, engine, &o, NULL, NULL, named(&provider->displayData));
 }
 
 NTSTATUS FwpmSubLayerAdd0(HANDLE engine, const FWPM_SUBLAYER0 *subLayer, PVOID sd)
@@ -323,8 +344,7 @@ NTSTATUS FwpmSubLayerAdd0(HANDLE engine, const FWPM_SUBLAYER0 *subLayer, PVOID s
     struct object o = {.kind = SUBLAYER, .key = subLayer->subLayerKey};
 
     (void)sd;
-    SIM_CHECK(subLayer->displayData.name, "a display name is needed");
-    return add(__func__, engine, &o, subLayer->providerKey, NULL);
+    return add(__func__, engine, &o, subLayer->providerKey, NULL, named(&subLayer->displayData));
 }
 
 NTSTATUS FwpmCalloutAdd0(HANDLE engine, const FWPM_CALLOUT0 *callout, PVOID sd, UINT32 *id)
@@ -332,11 +352,28 @@ NTSTATUS FwpmCalloutAdd0(HANDLE engine, const FWPM_CALLOUT0 *callout, PVOID sd, 
     struct object o = {.kind = CALLOUT, .key = callout->calloutKey};
 
     (void)sd;
-    SIM_CHECK(callout->displayData.name, "a display name is needed");
+    SIM_RULE("WFP-033", !(callout->flags & FWPM_CALLOUT_REGISTERED), "flags 0x%X", callout->flags);
     o.layer = callout->applicableLayer;
     if (id)
         *id = 0;
-    return add(__func__, engine, &o, callout->providerKey, NULL);
+    return add(__func__, engine, &o, callout->providerKey, NULL, named(&callout->displayData));
+}
+
+static NTSTATUS filter_wrong(const FWPM_FILTER0 *filter)
+{
+    const FWP_VALUE0 *weight = &filter->weight;
+
+    if (filter->reserved)
+        return FWP_RESERVED;
+    if (filter->action.type != FWP_ACTION_CALLOUT_INSPECTION &&
+        filter->action.type != ACTION_TERMINATING && filter->action.type != ACTION_UNKNOWN)
+        return FWP_INVALID_ACTION_TYPE;
+    if (weight->type != FWP_EMPTY && weight->type != FWP_UINT64 &&
+        (weight->type != FWP_UINT8 || weight->uint8 > 15))
+        return FWP_INVALID_WEIGHT;
+    if (!sim_layer_known(&filter->layerKey))
+        return FWP_LAYER_NOT_FOUND;
+    return named(&filter->displayData);
 }
 
 NTSTATUS FwpmFilterAdd0(HANDLE engine, const FWPM_FILTER0 *filter, PVOID sd, UINT64 *id)
@@ -344,20 +381,27 @@ NTSTATUS FwpmFilterAdd0(HANDLE engine, const FWPM_FILTER0 *filter, PVOID sd, UIN
     struct object o = {.kind = FILTER, .key = filter->filterKey};
 
     (void)sd;
-    SIM_CHECK(filter->displayData.name, "a display name is needed");
-    SIM_CHECK(filter->action.type == FWP_ACTION_CALLOUT_INSPECTION, "action 0x%X is no inspection",
-              filter->action.type);
+    SIM_RULE("WFP-038",
+             !(filter->flags & FWPM_FILTER_FLAG_PERMIT_IF_CALLOUT_UNREGISTERED) ||
+                 filter->action.type != FWP_ACTION_CALLOUT_INSPECTION,
+             "an inspection is not for permit-if-unregistered");
+    SIM_RULE("WFP-039",
+             (filter->flags & FILTER_PERSISTENT_BOOT) != FILTER_PERSISTENT_BOOT &&
+                 !(filter->flags & FILTER_DISABLED),
+             "flags 0x%X", filter->flags);
     SIM_CHECK(!filter->numFilterConditions, "conditions are not simulated");
     o.layer = filter->layerKey;
     o.callout = filter->action.calloutKey;
     o.action = filter->action.type;
     o.flags = filter->flags;
-    pthread_mutex_lock(&fwp_lock);
+    o.context = filter->rawContext[0];
+    sim_fwp_lock();
     o.id = next_filter++;
-    pthread_mutex_unlock(&fwp_lock);
+    sim_fwp_unlock();
     if (id)
         *id = o.id;
-    return add(__func__, engine, &o, filter->providerKey, &filter->subLayerKey);
+    return add(__func__, engine, &o, filter->providerKey, &filter->subLayerKey,
+               filter_wrong(filter));
 }
 
 /* --- sessions and transactions --------------------------------------------------------------- */
@@ -367,21 +411,21 @@ NTSTATUS FwpmEngineOpen0(const WCHAR *serverName, UINT32 authnService, PVOID aut
 {
     struct session *made;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    SIM_CHECK(!serverName && !authIdentity, "only the local engine is simulated");
-    SIM_CHECK(authnService == RPC_C_AUTHN_WINNT || authnService == 0xFFFFFFFFu, "service %u",
-              authnService);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_DDI(PASSIVE_LEVEL, "WFP-010");
+    SIM_RULE("WFP-011",
+             !serverName && !authIdentity &&
+                 (authnService == RPC_C_AUTHN_WINNT || authnService == 0xFFFFFFFFu),
+             "a server, an identity or service %u", authnService);
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     if (state != SIM_BFE_RUNNING)
         return RPC_SERVER_UNAVAILABLE;
     made = sim_alloc(sizeof(*made));
     made->dynamic = session && (session->flags & FWPM_SESSION_FLAG_DYNAMIC);
-    pthread_mutex_lock(&fwp_lock);
+    sim_fwp_lock();
     made->next = sessions;
     sessions = made;
     sim_item_add(&made->item, SIM_ENGINE, made, "", 0, __builtin_return_address(0));
-    pthread_mutex_unlock(&fwp_lock);
+    sim_fwp_unlock();
     *engine = made;
     return STATUS_SUCCESS;
 }
@@ -391,9 +435,10 @@ NTSTATUS FwpmEngineClose0(HANDLE engine)
     NTSTATUS status;
     struct session *s = session_of(__func__, engine, &status);
 
-    SIM_DDI(PASSIVE_LEVEL);
+    SIM_DDI(PASSIVE_LEVEL, "WFP-014");
+    SIM_MAY_FAIL_PLANNED();
     remove_objects(s, s->dynamic);
-    pthread_mutex_lock(&fwp_lock);
+    sim_fwp_lock();
     for (struct session **at = &sessions; *at; at = &(*at)->next) {
         if (*at == s) {
             *at = s->next;
@@ -404,7 +449,7 @@ NTSTATUS FwpmEngineClose0(HANDLE engine)
     /* What stays behind belongs to no session any more. */
     for (struct object *o = objects; o; o = o->next)
         o->session = o->session == s ? NULL : o->session;
-    pthread_mutex_unlock(&fwp_lock);
+    sim_fwp_unlock();
     free(s);
     return STATUS_SUCCESS;
 }
@@ -414,14 +459,15 @@ NTSTATUS FwpmTransactionBegin0(HANDLE engine, UINT32 flags)
     NTSTATUS status;
     struct session *s = session_of(__func__, engine, &status);
 
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)flags;
+    SIM_DDI(PASSIVE_LEVEL, "WFP-019");
+    SIM_RULE("WFP-018", !(flags & ~TRANSACTION_READ_ONLY), "flags 0x%X", flags);
     if (!NT_SUCCESS(status))
         return status;
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     if (s->in_transaction)
         return FWP_TXN_IN_PROGRESS;
+    s->read_only = (flags & TRANSACTION_READ_ONLY) != 0;
+    s->failed = false;
     s->in_transaction = true;
     return STATUS_SUCCESS;
 }
@@ -431,7 +477,7 @@ static struct session *transaction_of(const char *ddi, HANDLE engine, NTSTATUS *
 {
     struct session *s = session_of(ddi, engine, status);
 
-    sim_ddi(ddi, PASSIVE_LEVEL);
+    sim_ddi(ddi, "WFP-019", PASSIVE_LEVEL);
     if (NT_SUCCESS(*status) && !s->in_transaction)
         *status = FWP_NO_TXN_IN_PROGRESS;
     return s;
@@ -444,20 +490,20 @@ NTSTATUS FwpmTransactionCommit0(HANDLE engine)
 
     if (!NT_SUCCESS(status))
         return status;
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_RULE("WFP-021", !s->failed, "an addition failed: what went before it would stay");
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     for (;;) {
         struct object *o;
-        pthread_mutex_lock(&fwp_lock);
+        sim_fwp_lock();
         o = objects;
         while (o && (o->session != s || o->committed))
             o = o->next;
         if (o)
             o->committed = true;
-        pthread_mutex_unlock(&fwp_lock);
+        sim_fwp_unlock();
         if (!o)
             break;
-        tell_filter(o, 0);
+        tell_filter(o, ADD_FILTER);
     }
     s->in_transaction = false;
     return STATUS_SUCCESS;
@@ -470,6 +516,7 @@ NTSTATUS FwpmTransactionAbort0(HANDLE engine)
 
     if (!NT_SUCCESS(status))
         return status;
+    SIM_MAY_FAIL_PLANNED();
     remove_objects(s, false);
     s->in_transaction = false;
     return STATUS_SUCCESS;
@@ -481,12 +528,14 @@ static ULONG service_state(int bfe)
 {
     return bfe == SIM_BFE_RUNNING    ? FWPM_SERVICE_RUNNING
            : bfe == SIM_BFE_STARTING ? FWPM_SERVICE_START_PENDING
+           : bfe == SIM_BFE_STOPPING ? FWPM_SERVICE_STOP_PENDING
                                      : FWPM_SERVICE_STOPPED;
 }
 
 ULONG FwpmBfeStateGet0(VOID)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "WFP-009");
+    SIM_RULE("WFP-002", subscribed, "a change before the subscription would be lost");
     return service_state(state);
 }
 
@@ -496,10 +545,10 @@ NTSTATUS FwpmBfeStateSubscribeChanges0(PVOID deviceObject,
 {
     struct sim_notify *made = NULL;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    SIM_CHECK(deviceObject, "a subscription needs a device");
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_DDI(PASSIVE_LEVEL, "WFP-001");
+    subscribed = true;
+    SIM_RULE("WFP-001", sim_device_is(deviceObject), "%p is no device of the driver", deviceObject);
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     sim_notify_add(&subscribers, __func__, (void *)(uintptr_t)callback, context, 0, 64, &made);
     *changeHandle = made;
     return STATUS_SUCCESS;
@@ -507,7 +556,8 @@ NTSTATUS FwpmBfeStateSubscribeChanges0(PVOID deviceObject,
 
 NTSTATUS FwpmBfeStateUnsubscribeChanges0(HANDLE changeHandle)
 {
-    SIM_DDI(PASSIVE_LEVEL);
+    SIM_DDI(PASSIVE_LEVEL, "WFP-007");
+    SIM_MAY_FAIL_PLANNED();
     SIM_CHECK(sim_notify_remove_node(&subscribers, __func__, changeHandle), "%p is no subscription",
               changeHandle);
     return STATUS_SUCCESS;
@@ -518,19 +568,19 @@ void sim_bfe_set(enum sim_bfe wanted)
     struct sim_notify *n = NULL;
     struct sim_call call;
 
-    pthread_mutex_lock(&fwp_lock);
+    sim_fwp_lock();
     state = (int)wanted;
     for (struct session *s = sessions; s && wanted == SIM_BFE_STOPPED; s = s->next) {
         s->dead = true;
         s->in_transaction = false;
     }
-    pthread_mutex_unlock(&fwp_lock);
+    sim_fwp_unlock();
     /* Handles do not go while their owner may close them: only their objects do. */
     remove_objects(NULL, true);
     while ((n = sim_notify_next(&subscribers, n)) != NULL) {
         FWPM_SERVICE_STATE_CHANGE_CALLBACK0 callback =
             (FWPM_SERVICE_STATE_CHANGE_CALLBACK0)(uintptr_t)n->routine;
-        sim_call_enter(&call, "filter engine state", n->routine, PASSIVE_LEVEL);
+        sim_call_enter(&call, "filter engine state", n->routine, "WFP-006", PASSIVE_LEVEL);
         callback(n->context, service_state((int)wanted));
         sim_call_leave(&call);
     }
@@ -551,11 +601,6 @@ void sim_fwp_end(void)
         free(sessions);
         sessions = next;
     }
-    while (callouts) {
-        struct sim_callout *next = callouts->next;
-        sim_item_remove(&callouts->item);
-        free(callouts);
-        callouts = next;
-    }
+    sim_callouts_end();
     sim_flows_end();
 }

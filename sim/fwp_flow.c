@@ -11,16 +11,19 @@
 
 struct flow {
     struct flow *next;
+    struct sim_flow of; /* without its strings */
     uint64_t id;
+    bool inbound;
 };
 
 static pthread_mutex_t flows_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct flow *flows;
 static uint64_t next_flow = 0x1000;
+static _Atomic uint64_t blocks;
 
 /* --- flows ----------------------------------------------------------------------------------- */
 
-static uint64_t flow_make(bool keep)
+static uint64_t flow_make(const struct sim_flow *of, bool inbound, bool keep)
 {
     struct flow *made = keep ? sim_alloc(sizeof(*made)) : NULL;
     uint64_t id;
@@ -29,6 +32,9 @@ static uint64_t flow_make(bool keep)
     id = ++next_flow;
     if (made) {
         made->id = id;
+        made->of = *of;
+        made->of.image = SIM_NO_STR;
+        made->inbound = inbound;
         made->next = flows;
         flows = made;
     }
@@ -59,6 +65,12 @@ void sim_flows_end(void)
         free(flows);
         flows = next;
     }
+    atomic_store(&blocks, 0);
+}
+
+uint64_t sim_net_blocked(void)
+{
+    return atomic_load(&blocks);
 }
 
 /* --- classification -------------------------------------------------------------------------- */
@@ -77,6 +89,15 @@ static const UINT16 layer_ids[LAYERS][2] = {
     [CONNECT] = {FWPS_LAYER_ALE_AUTH_CONNECT_V4, FWPS_LAYER_ALE_AUTH_CONNECT_V6},
     [ESTABLISHED] = {FWPS_LAYER_ALE_FLOW_ESTABLISHED_V4, FWPS_LAYER_ALE_FLOW_ESTABLISHED_V6},
 };
+
+bool sim_layer_known(const GUID *layer)
+{
+    for (unsigned i = 0; i < LAYERS * 2u; i++) {
+        if (memcmp(&layer_keys[i / 2][i % 2], layer, sizeof(*layer)) == 0)
+            return true;
+    }
+    return false;
+}
 
 struct classification {
     FWPS_INCOMING_VALUE0 values[VALUES];
@@ -117,13 +138,21 @@ static void fill_values(struct classification *c, enum layer layer, const struct
                      : layer == ACCEPT ? KDA_WFP_RECV_ACCEPT_FLAGS
                                        : KDA_WFP_LISTEN_FLAGS;
 
+    /* What the layer has none of is rubbish, also in its type. */
+    memset(c->values, 0xEE, sizeof(c->values));
     put_address(&v[KDA_WFP_LOCAL_ADDRESS].value, f, f->local, &c->local);
+    if (f->no_local)
+        v[KDA_WFP_LOCAL_ADDRESS].value.type = FWP_EMPTY;
     put_port(&v[KDA_WFP_LOCAL_PORT].value, f->local_port);
     if (layer != LISTEN) {
         v[KDA_WFP_PROTOCOL].value.type = FWP_UINT8;
         v[KDA_WFP_PROTOCOL].value.uint8 = f->protocol;
         put_address(&v[KDA_WFP_REMOTE_ADDRESS].value, f, f->remote, &c->remote);
         put_port(&v[KDA_WFP_REMOTE_PORT].value, f->remote_port);
+        if (f->no_remote) {
+            v[KDA_WFP_REMOTE_ADDRESS].value.type = FWP_EMPTY;
+            v[KDA_WFP_REMOTE_ADDRESS].value.any = (PVOID)(uintptr_t)0xEEEEEEEEEEEEEEEEu;
+        }
     }
     if (layer == ESTABLISHED) {
         v[KDA_WFP_FLOW_DIRECTION].value.type = FWP_UINT32;
@@ -168,12 +197,59 @@ static void fill_metadata(struct classification *c, const struct sim_flow *f, ui
         sim_object_unref(process);
 }
 
+/* What an inspection may do with the answer: nothing but to say that the others go on. */
+static void check_answer(const FWPS_CLASSIFY_OUT0 *before, const FWPS_CLASSIFY_OUT0 *out,
+                         enum layer layer)
+{
+    SIM_RULE("WFP-074",
+             (before->rights & FWPS_RIGHT_ACTION_WRITE) || out->actionType == before->actionType ||
+                 out->actionType == FWP_ACTION_BLOCK,
+             "an action is set without the right to");
+    SIM_RULE("WFP-076",
+             layer != ESTABLISHED || out->actionType != FWP_ACTION_BLOCK ||
+                 before->actionType == FWP_ACTION_BLOCK,
+             "a flow that is established is blocked");
+    SIM_RULE("WFP-073",
+             !(before->rights & FWPS_RIGHT_ACTION_WRITE) || out->actionType == FWP_ACTION_CONTINUE,
+             "an inspection blocks, permits or does not answer: 0x%X", out->actionType);
+    SIM_RULE("WFP-073",
+             (before->rights & FWPS_RIGHT_ACTION_WRITE) || out->actionType == before->actionType,
+             "an inspection vetoes");
+    SIM_RULE("WFP-075",
+             out->outContext == before->outContext && out->filterId == before->filterId &&
+                 out->reserved == before->reserved,
+             "what is the engine's is written");
+}
+
+static void ask(const struct sim_hit *hit, const FWPS_INCOMING_VALUES0 *values,
+                struct classification *c, enum layer layer, bool blocked)
+{
+    FWPS_CLASSIFY_OUT0 out = {.actionType = blocked ? FWP_ACTION_BLOCK : 0,
+                              .rights = blocked ? 0 : FWPS_RIGHT_ACTION_WRITE,
+                              .outContext = 0xC0FFEE,
+                              .filterId = hit->filter.filterId,
+                              .reserved = 0xEE};
+    const FWPS_CLASSIFY_OUT0 before = out;
+    struct sim_call call;
+
+    sim_call_enter(&call, "classify", (const void *)(uintptr_t)hit->callout->as.classify, "WFP-070",
+                   DISPATCH_LEVEL);
+    hit->callout->as.classify(values, &c->metadata, NULL, NULL, &hit->filter, 0, &out);
+    sim_call_leave(&call);
+    if (hit->filter.actionType == FWP_ACTION_CALLOUT_INSPECTION)
+        check_answer(&before, &out, layer);
+    SIM_RULE("WFP-072", out.actionType != FWP_ACTION_BLOCK || !(out.rights & 1u) || blocked,
+             "blocks and leaves others the right to permit");
+    sim_fwp_release(hit->callout);
+    atomic_fetch_add(&blocks, out.actionType == FWP_ACTION_BLOCK);
+}
+
 static void classify(enum layer layer, const struct sim_flow *f, bool inbound, bool again,
                      bool blocked, uint64_t flow)
 {
     unsigned six = f->version == 6;
-    struct sim_callout *found[CALLOUTS_MAX];
-    size_t count = sim_fwp_collect(&layer_keys[layer][six], found, CALLOUTS_MAX);
+    struct sim_hit hits[CALLOUTS_MAX];
+    size_t count = sim_fwp_collect(&layer_keys[layer][six], hits, CALLOUTS_MAX);
     struct classification *c;
     FWPS_INCOMING_VALUES0 values;
 
@@ -187,17 +263,10 @@ static void classify(enum layer layer, const struct sim_flow *f, bool inbound, b
     values.valueCount = VALUES;
     values.incomingValue = c->values;
     for (size_t i = 0; i < count; i++) {
-        FWPS_CLASSIFY_OUT0 out = {.actionType = blocked ? FWP_ACTION_BLOCK : FWP_ACTION_CONTINUE,
-                                  .rights = blocked ? 0 : FWPS_RIGHT_ACTION_WRITE};
-        UINT32 before = out.actionType;
-        struct sim_call call;
-        sim_call_enter(&call, "classify", (const void *)(uintptr_t)found[i]->classify,
-                       DISPATCH_LEVEL);
-        found[i]->classify(&values, &c->metadata, NULL, NULL, NULL, 0, &out);
-        sim_call_leave(&call);
-        SIM_CHECK(!blocked || out.actionType == before, "an action is set without the right to");
-        SIM_CHECK(out.actionType != FWP_ACTION_BLOCK || blocked, "an inspection blocks");
-        sim_fwp_release(found[i]);
+        if (hits[i].callout)
+            ask(&hits[i], &values, c, layer, blocked);
+        else
+            atomic_fetch_add(&blocks, 1);
     }
     sim_wide_free(&c->image);
     free(c);
@@ -205,7 +274,7 @@ static void classify(enum layer layer, const struct sim_flow *f, bool inbound, b
 
 void sim_net_connect(const struct sim_flow *f, uint64_t *flow)
 {
-    uint64_t id = flow_make(flow != NULL);
+    uint64_t id = flow_make(f, false, flow != NULL);
 
     classify(CONNECT, f, false, false, false, 0);
     classify(ESTABLISHED, f, false, false, false, id);
@@ -215,7 +284,7 @@ void sim_net_connect(const struct sim_flow *f, uint64_t *flow)
 
 void sim_net_accept(const struct sim_flow *f, uint64_t *flow)
 {
-    uint64_t id = flow_make(flow != NULL);
+    uint64_t id = flow_make(f, true, flow != NULL);
 
     classify(ACCEPT, f, true, false, false, 0);
     classify(ESTABLISHED, f, true, false, false, id);
@@ -231,14 +300,30 @@ void sim_net_listen(const struct sim_flow *f)
 void sim_net_authorize(const struct sim_flow *f, bool inbound, bool again, bool blocked,
                        uint64_t flow)
 {
-    uint64_t id = again ? (flow ? flow : flow_make(false)) : 0;
+    uint64_t id = again ? (flow ? flow : flow_make(f, inbound, false)) : 0;
 
     classify(inbound ? ACCEPT : CONNECT, f, inbound, again, blocked, id);
 }
 
 uint64_t sim_net_existing(const struct sim_flow *f, bool inbound)
 {
-    (void)f;
-    (void)inbound;
-    return flow_make(true);
+    return flow_make(f, inbound, true);
+}
+
+void sim_wfp_foreign_filter(void)
+{
+    for (unsigned n = 0;; n++) {
+        const struct flow *at;
+        struct flow copy;
+        unsigned i = 0;
+        pthread_mutex_lock(&flows_lock);
+        for (at = flows; at && i < n; at = at->next)
+            i++;
+        if (at)
+            copy = *at;
+        pthread_mutex_unlock(&flows_lock);
+        if (!at)
+            return;
+        classify(copy.inbound ? ACCEPT : CONNECT, &copy.of, copy.inbound, true, false, copy.id);
+    }
 }

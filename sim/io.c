@@ -79,8 +79,10 @@ void sim_io_driver_loading(void)
 void sim_io_driver_loaded(void)
 {
     sim_io_lock();
-    for (struct sim_device *d = devices; d; d = d->next)
-        d->object.Flags &= ~DO_DEVICE_INITIALIZING;
+    for (struct sim_device *d = devices; d; d = d->next) {
+        if (d->loading)
+            d->object.Flags &= ~DO_DEVICE_INITIALIZING;
+    }
     sim_io_unlock();
 }
 
@@ -115,12 +117,16 @@ static NTSTATUS create_device(const char *ddi, PDRIVER_OBJECT driver, ULONG exte
                               PDEVICE_OBJECT *device)
 {
     struct sim_device *made;
+    NTSTATUS status;
 
-    sim_ddi(ddi, APC_LEVEL);
+    sim_ddi(ddi, "IO-008", APC_LEVEL);
     if (driver != sim_driver_object())
         sim_bugcheck(ddi, "%p is not the driver", (void *)driver);
-    if (sim_fault(ddi))
-        return STATUS_INSUFFICIENT_RESOURCES;
+    if (type == 0 || type == FILE_DEVICE_SECURE_OPEN || (characteristics & 0xFFu) == type)
+        sim_violation("IO-011", ddi, "type 0x%X and characteristics 0x%X are confused", type,
+                      characteristics);
+    if (sim_fails(ddi, SIM_ANY_CLASS, STATUS_INSUFFICIENT_RESOURCES, &status))
+        return status;
     made = sim_object_create(SIM_TYPE_DEVICE, sizeof(*made), NULL);
     sim_wide_set(&made->name, sim_str_of(name));
     made->object.Type = 3;
@@ -130,6 +136,7 @@ static NTSTATUS create_device(const char *ddi, PDRIVER_OBJECT driver, ULONG exte
     made->object.Characteristics = characteristics;
     made->object.Flags = DO_DEVICE_INITIALIZING;
     made->object.StackSize = 1;
+    made->loading = sim.driver_state == SIM_LOADING;
     made->object.DeviceExtension = extensionSize ? sim_alloc(extensionSize) : NULL;
     made->exclusive = exclusive;
     if (security)
@@ -166,7 +173,7 @@ NTSTATUS IoCreateDeviceSecure(PDRIVER_OBJECT driver, ULONG extensionSize, PUNICO
 {
     struct sim_security security;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    SIM_DDI(PASSIVE_LEVEL, NULL);
     (void)classGuid;
     SIM_CHECK(name && sddl, "name and SDDL are needed");
     if (!sim_se_sddl(sim_str_of(sddl), &security))
@@ -175,7 +182,7 @@ NTSTATUS IoCreateDeviceSecure(PDRIVER_OBJECT driver, ULONG extensionSize, PUNICO
                          &security, device);
 }
 
-static struct sim_device *device_of(const char *ddi, PDEVICE_OBJECT object)
+static struct sim_device *device_of(const char *ddi, const char *rule, PDEVICE_OBJECT object)
 {
     struct sim_device *d;
 
@@ -185,8 +192,19 @@ static struct sim_device *device_of(const char *ddi, PDEVICE_OBJECT object)
         d = d->next;
     sim_io_unlock();
     if (!d || d->deleted)
-        sim_bugcheck(ddi, "%p is no device", (void *)object);
+        sim_violation(rule, ddi, "%p is no device", (void *)object);
     return d;
+}
+
+bool sim_device_is(const void *object)
+{
+    bool found = false;
+
+    sim_io_lock();
+    for (const struct sim_device *d = devices; d && !found; d = d->next)
+        found = &d->object == object && !d->deleted;
+    sim_io_unlock();
+    return found;
 }
 
 VOID IoDeleteDevice(PDEVICE_OBJECT object)
@@ -194,9 +212,10 @@ VOID IoDeleteDevice(PDEVICE_OBJECT object)
     struct sim_device *device;
     PDEVICE_OBJECT *at;
 
-    SIM_DDI(APC_LEVEL);
-    device = device_of(__func__, object);
-    SIM_CHECK(!device->shutdown, "the device is still registered for the shutdown");
+    SIM_DDI(APC_LEVEL, "IO-015");
+    device = device_of(__func__, "IO-016", object);
+    SIM_RULE("IO-007", !device->shutdown, "the device is still registered for the shutdown");
+    SIM_RULE("WFP-054", !sim_fwp_device_in_use(object), "a callout of the device is registered");
     sim_io_lock();
     for (at = &object->DriverObject->DeviceObject; *at; at = &(*at)->NextDevice) {
         if (*at == object) {
@@ -241,6 +260,22 @@ struct sim_device *sim_device_find(struct sim_str name, struct sim_str *rest)
     }
     free(joined);
     return best;
+}
+
+bool sim_device_hold(PDEVICE_OBJECT object, int change)
+{
+    struct sim_device *found = NULL;
+
+    sim_io_lock();
+    for (struct sim_device *d = devices; d && !found; d = d->next)
+        found = &d->object == object ? d : NULL;
+    if (found) {
+        found->opens += (unsigned)change;
+        if (found->opens == 0 && found->deleted)
+            device_free(found);
+    }
+    sim_io_unlock();
+    return found != NULL;
 }
 
 void sim_device_opened(struct sim_device *device)
@@ -302,11 +337,12 @@ NTSTATUS IoCreateSymbolicLink(PUNICODE_STRING name, PUNICODE_STRING target)
     uint16_t *made_name;
     struct sim_str plain = link_name(sim_str_of(name), &made_name);
     struct link *made;
+    NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    if (SIM_FAULT()) {
+    SIM_DDI(PASSIVE_LEVEL, "IO-018");
+    if (sim_fails(__func__, SIM_ANY_CLASS, STATUS_INSUFFICIENT_RESOURCES, &status)) {
         free(made_name);
-        return STATUS_INSUFFICIENT_RESOURCES;
+        return status;
     }
     sim_io_lock();
     if (link_find(plain)) {
@@ -330,8 +366,13 @@ NTSTATUS IoDeleteSymbolicLink(PUNICODE_STRING name)
     uint16_t *made_name;
     struct sim_str plain = link_name(sim_str_of(name), &made_name);
     struct link *found;
+    NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    SIM_DDI(PASSIVE_LEVEL, "IO-020");
+    if (sim_planned(__func__, SIM_ANY_CLASS, &status)) {
+        free(made_name);
+        return status;
+    }
     sim_io_lock();
     found = link_find(plain);
     if (found)
@@ -347,10 +388,9 @@ NTSTATUS IoRegisterShutdownNotification(PDEVICE_OBJECT object)
 {
     struct sim_device *device;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    device = device_of(__func__, object);
+    SIM_DDI(PASSIVE_LEVEL, "IO-022");
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    device = device_of(__func__, "IO-022", object);
     SIM_CHECK(!device->shutdown, "the device is already registered");
     SIM_CHECK(sim_driver_object()->MajorFunction[IRP_MJ_SHUTDOWN], "there is no routine for it");
     device->shutdown = true;
@@ -359,8 +399,12 @@ NTSTATUS IoRegisterShutdownNotification(PDEVICE_OBJECT object)
 
 VOID IoUnregisterShutdownNotification(PDEVICE_OBJECT object)
 {
-    SIM_DDI(PASSIVE_LEVEL);
-    device_of(__func__, object)->shutdown = false;
+    struct sim_device *device;
+
+    SIM_DDI(PASSIVE_LEVEL, "IO-025");
+    device = device_of(__func__, "IO-025", object);
+    SIM_RULE("IO-025", device->shutdown, "the device is not registered");
+    device->shutdown = false;
 }
 
 void sim_system_shutdown(void)
@@ -378,19 +422,21 @@ void sim_system_shutdown(void)
 
 /* --- power ----------------------------------------------------------------------------------- */
 
-static struct sim_notify_list power_routines = SIM_NOTIFY_LIST;
+static struct sim_notify_list power_routines =
+    SIM_NOTIFY_LIST(STATUS_INSUFFICIENT_RESOURCES, "EX-041", "EX-042", true);
 
 NTSTATUS ExCreateCallback(PCALLBACK_OBJECT *callback, POBJECT_ATTRIBUTES attributes, BOOLEAN create,
                           BOOLEAN allowMultiple)
 {
     static const uint16_t wanted[] = u"\\Callback\\PowerState";
-    struct sim_str name = sim_str_of(attributes->ObjectName);
+    struct sim_str name = sim_str_of(attributes ? attributes->ObjectName : NULL);
     void *made;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    SIM_DDI(APC_LEVEL, "EX-035");
     (void)allowMultiple;
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    if (name.count == 0)
+        return STATUS_UNSUCCESSFUL;
     if (!sim_wide_equal(name.units, name.count, wanted, sizeof(wanted) / 2 - 1)) {
         SIM_CHECK(!create, "own callback objects are not simulated");
         return STATUS_OBJECT_NAME_NOT_FOUND;
@@ -407,7 +453,7 @@ PVOID ExRegisterCallback(PCALLBACK_OBJECT callback, PCALLBACK_FUNCTION function,
     const struct sim_object *head;
     struct sim_notify *made = NULL;
 
-    SIM_DDI(APC_LEVEL);
+    SIM_DDI(APC_LEVEL, "EX-038");
     head = sim_object_of(callback);
     SIM_CHECK(head && head->type == SIM_TYPE_CALLBACK, "%p is no callback object",
               (void *)callback);
@@ -419,9 +465,9 @@ PVOID ExRegisterCallback(PCALLBACK_OBJECT callback, PCALLBACK_FUNCTION function,
 
 VOID ExUnregisterCallback(PVOID registration)
 {
-    SIM_DDI(APC_LEVEL);
-    SIM_CHECK(sim_notify_remove_node(&power_routines, __func__, registration),
-              "%p is not registered", registration);
+    SIM_DDI(APC_LEVEL, "EX-041");
+    SIM_RULE("EX-041", sim_notify_remove_node(&power_routines, __func__, registration),
+             "%p is not registered", registration);
 }
 
 static void tell_power(bool awake)
@@ -431,7 +477,7 @@ static void tell_power(bool awake)
 
     while ((n = sim_notify_next(&power_routines, n)) != NULL) {
         PCALLBACK_FUNCTION function = (PCALLBACK_FUNCTION)(uintptr_t)n->routine;
-        sim_call_enter(&call, "power callback", n->routine, DISPATCH_LEVEL);
+        sim_call_enter(&call, "power callback", n->routine, "EX-040", DISPATCH_LEVEL);
         function(n->context, (PVOID)(uintptr_t)PO_CB_SYSTEM_STATE_LOCK, (PVOID)(uintptr_t)awake);
         sim_call_leave(&call);
     }

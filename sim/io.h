@@ -28,6 +28,7 @@ struct sim_device {
     bool deleted;
     bool shutdown;
     bool exclusive;
+    bool loading; /* made in DriverEntry */
 };
 
 /* By object name or through a link; *rest is what follows the device's name. Under the lock of

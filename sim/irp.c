@@ -34,7 +34,8 @@ struct packet {
     unsigned pins; /* dispatching or cancelling threads */
     NTSTATUS final;
     bool completed;
-    bool pending; /* the mark at the time of completion */
+    bool pending;    /* the mark at the time of completion */
+    bool cancelling; /* handed over to be completed as cancelled */
 };
 
 static pthread_mutex_t irp_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -42,12 +43,12 @@ static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 
 #define IS_ERROR(status) ((uint32_t)(status) >> 30 == 3)
 
-static struct packet *packet_of(const char *ddi, PIRP irp)
+static struct packet *packet_of(const char *ddi, const char *rule, PIRP irp)
 {
     struct packet *p = CONTAINING_RECORD(irp, struct packet, irp);
 
     if (irp->Type != 6 || p->item.kind != SIM_IRP)
-        sim_bugcheck(ddi, "%p is no IRP, or one that is completed", (void *)irp);
+        sim_violation(rule, ddi, "%p is no IRP, or one that is completed", (void *)irp);
     return p;
 }
 
@@ -88,7 +89,7 @@ static void packet_unpin(struct packet *p)
     last = --p->pins == 0 && p->completed;
     pthread_mutex_unlock(&irp_lock);
     if (last)
-        free(p);
+        sim_rest(p, 8, sizeof(*p));
 }
 
 /* With the system's part of the completion done, the IRP's memory means nothing any more. */
@@ -102,16 +103,19 @@ static void complete(const char *ddi, struct packet *p)
 
     pthread_mutex_lock(&irp_lock);
     if (irp->IoStatus.Status == STATUS_PENDING)
-        sim_bugcheck(ddi, "completes with STATUS_PENDING");
+        sim_violation("IO-035", ddi, "completes with STATUS_PENDING");
     if (__atomic_load_n(&irp->CancelRoutine, __ATOMIC_SEQ_CST))
-        sim_bugcheck(ddi, "completes while a cancel routine is set");
+        sim_violation("IO-036", ddi, "completes while a cancel routine is set");
+    if (p->cancelling && (irp->IoStatus.Status != STATUS_CANCELLED || bytes))
+        sim_violation("IO-050", ddi, "a cancelled IRP ends with 0x%08X and %zu bytes",
+                      (unsigned)irp->IoStatus.Status, bytes);
     p->completed = true;
     p->final = irp->IoStatus.Status;
     p->pending = (p->stack.Control & SL_PENDING_RETURNED) != 0;
     sim_item_remove(&p->item);
     if (r) {
         if (!IS_ERROR(p->final) && bytes > r->size)
-            sim_bugcheck(ddi, "%zu bytes for a buffer of %zu", bytes, r->size);
+            sim_violation("IO-045", ddi, "%zu bytes for a buffer of %zu", bytes, r->size);
         if (!IS_ERROR(p->final) && bytes && buffer && r->buffer)
             memcpy(r->buffer, buffer, bytes);
         r->status = p->final;
@@ -124,7 +128,7 @@ static void complete(const char *ddi, struct packet *p)
     last = p->pins == 0;
     pthread_mutex_unlock(&irp_lock);
     if (last)
-        free(p);
+        sim_rest(p, 8, sizeof(*p));
 }
 
 static void dispatch(struct packet *p)
@@ -141,20 +145,25 @@ static void dispatch(struct packet *p)
         packet_unpin(p);
         return;
     }
-    sim_call_enter(&call, "dispatch routine", (const void *)(uintptr_t)routine, PASSIVE_LEVEL);
+    if (p->stack.MajorFunction == IRP_MJ_SHUTDOWN)
+        sim_call_enter(&call, "dispatch routine", (const void *)(uintptr_t)routine, "IO-026",
+                       APC_LEVEL);
+    else
+        sim_call_enter(&call, "dispatch routine", (const void *)(uintptr_t)routine, "IO-027",
+                       PASSIVE_LEVEL);
     status = routine(p->stack.DeviceObject, &p->irp);
     sim_call_leave(&call);
     pthread_mutex_lock(&irp_lock);
     completed = p->completed;
     pending = completed ? p->pending : (p->stack.Control & SL_PENDING_RETURNED) != 0;
     pthread_mutex_unlock(&irp_lock);
-    SIM_CHECK((status == STATUS_PENDING) == pending,
-              "answers 0x%08X for an IRP that is%s marked pending", (unsigned)status,
-              pending ? "" : " not");
-    SIM_CHECK(pending || completed, "answers 0x%08X without having completed the IRP",
-              (unsigned)status);
-    SIM_CHECK(pending || status == p->final, "answers 0x%08X, completed with 0x%08X",
-              (unsigned)status, (unsigned)p->final);
+    SIM_RULE(pending ? "IO-029" : "IO-028", (status == STATUS_PENDING) == pending,
+             "answers 0x%08X for an IRP that is%s marked pending", (unsigned)status,
+             pending ? "" : " not");
+    SIM_RULE("IO-028", pending || completed, "answers 0x%08X without having completed the IRP",
+             (unsigned)status);
+    SIM_RULE("IO-030", pending || status == p->final, "answers 0x%08X, completed with 0x%08X",
+             (unsigned)status, (unsigned)p->final);
     packet_unpin(p);
 }
 
@@ -162,36 +171,70 @@ VOID IoCompleteRequest(PIRP irp, CCHAR priorityBoost)
 {
     const struct sim_ctx *self = sim_self();
 
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "IO-032");
     (void)priorityBoost;
-    SIM_CHECK(self->held_count == 0, "completes with a lock held");
-    complete(__func__, packet_of(__func__, irp));
+    SIM_RULE("IO-033", self->held_count == 0, "completes with a lock held");
+    complete(__func__, packet_of(__func__, "IO-034", irp));
 }
 
 VOID IoMarkIrpPending(PIRP irp)
 {
-    SIM_DDI(DISPATCH_LEVEL);
-    packet_of(__func__, irp)->stack.Control |= SL_PENDING_RETURNED;
+    SIM_DDI(DISPATCH_LEVEL, NULL);
+    packet_of(__func__, "IO-031", irp)->stack.Control |= SL_PENDING_RETURNED;
 }
 
 PIO_STACK_LOCATION IoGetCurrentIrpStackLocation(PIRP irp)
 {
-    SIM_DDI(DISPATCH_LEVEL);
-    return &packet_of(__func__, irp)->stack;
+    SIM_DDI(DISPATCH_LEVEL, NULL);
+    return &packet_of(__func__, "IO-031", irp)->stack;
 }
 
 /* --- cancel-safe queues ---------------------------------------------------------------------- */
 
+/* The queue's lock, taken through the driver's routine: who takes it again is told by which rule.
+ */
+static KIRQL csq_lock(PIO_CSQ csq)
+{
+    struct sim_ctx *self = sim_self();
+    const KIRQL nothing = 0xEE;
+    KIRQL irql = nothing;
+
+    self->lock_rule = "IO-056";
+    csq->CsqAcquireLock(csq, &irql);
+    self->lock_rule = "IO-063";
+    SIM_RULE("IO-065", irql != nothing || self->irql == PASSIVE_LEVEL,
+             "the level before the lock is not stored through the argument");
+    return irql;
+}
+
+static void csq_unlock(PIO_CSQ csq, KIRQL irql)
+{
+    sim_self()->lock_rule = NULL;
+    csq->CsqReleaseLock(csq, irql);
+}
+
+static void csq_remove(PIO_CSQ csq, PIRP irp)
+{
+    SIM_RULE("IO-054", irp->Tail.Overlay.DriverContext[3] == csq,
+             "the queue's place in the IRP was written");
+    csq->CsqRemoveIrp(csq, irp);
+}
+
+static void csq_cancelled(PIO_CSQ csq, PIRP irp)
+{
+    CONTAINING_RECORD(irp, struct packet, irp)->cancelling = true;
+    csq->CsqCompleteCanceledIrp(csq, irp);
+}
+
 static void csq_cancel(PDEVICE_OBJECT device, PIRP irp)
 {
     PIO_CSQ csq = irp->Tail.Overlay.DriverContext[3];
-    KIRQL irql;
+    KIRQL irql = csq_lock(csq);
 
     (void)device;
-    csq->CsqAcquireLock(csq, &irql);
-    csq->CsqRemoveIrp(csq, irp);
-    csq->CsqReleaseLock(csq, irql);
-    csq->CsqCompleteCanceledIrp(csq, irp);
+    csq_remove(csq, irp);
+    csq_unlock(csq, irql);
+    csq_cancelled(csq, irp);
 }
 
 static DRIVER_CANCEL *exchange_cancel(PIRP irp, DRIVER_CANCEL *routine)
@@ -203,7 +246,8 @@ NTSTATUS IoCsqInitialize(PIO_CSQ csq, PIO_CSQ_INSERT_IRP insert, PIO_CSQ_REMOVE_
                          PIO_CSQ_PEEK_NEXT_IRP peek, PIO_CSQ_ACQUIRE_LOCK acquire,
                          PIO_CSQ_RELEASE_LOCK release, PIO_CSQ_COMPLETE_CANCELED_IRP done)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, "IO-053");
+    SIM_MAY_FAIL_PLANNED();
     memset(csq, 0, sizeof(*csq));
     csq->Type = 1;
     csq->CsqInsertIrp = insert;
@@ -217,22 +261,25 @@ NTSTATUS IoCsqInitialize(PIO_CSQ csq, PIO_CSQ_INSERT_IRP insert, PIO_CSQ_REMOVE_
 
 VOID IoCsqInsertIrp(PIO_CSQ csq, PIRP irp, PVOID context)
 {
+    struct packet *p;
     KIRQL irql;
 
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "IO-056");
     SIM_CHECK(csq->Type == 1 && !context, "the queue is not initialized, or has a context");
-    packet_of(__func__, irp)->stack.Control |= SL_PENDING_RETURNED;
-    csq->CsqAcquireLock(csq, &irql);
+    p = packet_of(__func__, "IO-031", irp);
+    SIM_RULE("IO-057", !(p->stack.Control & SL_PENDING_RETURNED), "the IRP is already marked");
+    irql = csq_lock(csq);
+    p->stack.Control |= SL_PENDING_RETURNED;
     irp->Tail.Overlay.DriverContext[3] = csq;
     csq->CsqInsertIrp(csq, irp);
     exchange_cancel(irp, csq_cancel);
     if (__atomic_load_n(&irp->Cancel, __ATOMIC_SEQ_CST) && exchange_cancel(irp, NULL)) {
-        csq->CsqRemoveIrp(csq, irp);
-        csq->CsqReleaseLock(csq, irql);
-        csq->CsqCompleteCanceledIrp(csq, irp);
+        csq_remove(csq, irp);
+        csq_unlock(csq, irql);
+        csq_cancelled(csq, irp);
         return;
     }
-    csq->CsqReleaseLock(csq, irql);
+    csq_unlock(csq, irql);
 }
 
 PIRP IoCsqRemoveNextIrp(PIO_CSQ csq, PVOID peekContext)
@@ -240,16 +287,16 @@ PIRP IoCsqRemoveNextIrp(PIO_CSQ csq, PVOID peekContext)
     KIRQL irql;
     PIRP irp;
 
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "IO-059");
     SIM_CHECK(csq->Type == 1, "the queue is not initialized");
-    csq->CsqAcquireLock(csq, &irql);
+    irql = csq_lock(csq);
     irp = csq->CsqPeekNextIrp(csq, NULL, peekContext);
     /* One whose cancel routine is gone is being cancelled and belongs to that thread. */
     while (irp && !exchange_cancel(irp, NULL))
         irp = csq->CsqPeekNextIrp(csq, irp, peekContext);
     if (irp)
-        csq->CsqRemoveIrp(csq, irp);
-    csq->CsqReleaseLock(csq, irql);
+        csq_remove(csq, irp);
+    csq_unlock(csq, irql);
     return irp;
 }
 
@@ -270,7 +317,7 @@ void sim_request_cancel(struct sim_request *request)
     if (!p)
         return;
     if (routine) {
-        sim_call_enter(&call, "cancel routine", NULL, DISPATCH_LEVEL);
+        sim_call_enter(&call, "cancel routine", NULL, "IO-049", DISPATCH_LEVEL);
         routine(p->stack.DeviceObject, &p->irp);
         sim_call_leave(&call);
     }
@@ -320,9 +367,15 @@ size_t sim_request_bytes(const struct sim_request *request)
 static NTSTATUS send(struct sim_device *device, PFILE_OBJECT file, UCHAR major, const char *what)
 {
     struct sim_request request = {.buffer = NULL};
+    struct packet *p = packet_make(device, file, &request, major, 0);
 
-    dispatch(packet_make(device, file, &request, major, 0));
+    if (major == IRP_MJ_CREATE) /* disposition and options */
+        p->stack.Parameters.Others.Argument[1] =
+            (PVOID)(uintptr_t)(FILE_OPEN << 24 | FILE_SYNCHRONOUS_IO_NONALERT);
+    dispatch(p);
     wait_end(&request, what);
+    SIM_RULE("IO-040", major != IRP_MJ_CLEANUP || request.status == STATUS_SUCCESS,
+             "a cleanup fails with 0x%08X", (unsigned)request.status);
     return request.status;
 }
 
@@ -346,6 +399,8 @@ int32_t sim_reader_open(struct sim_str name, enum sim_caller caller, uint32_t ac
     /* Below the device's name its own descriptor counts only if it asks for that. */
     secure = rest.count == 0 ||
              (device && (device->object.Characteristics & FILE_DEVICE_SECURE_OPEN) != 0);
+    SIM_RULE("IO-010", !device || device->security.set || caller != SIM_CALLER_USER,
+             "a device without a descriptor of its own is open to everybody");
     if (!device)
         status = STATUS_OBJECT_NAME_NOT_FOUND;
     else if ((device->object.Flags & DO_DEVICE_INITIALIZING) || sim_io_unload_pending())
@@ -465,6 +520,8 @@ int32_t sim_reader_other(struct sim_reader *reader, uint8_t major)
 
 void sim_reader_close(struct sim_reader *reader)
 {
+    struct sim_as as;
+
     send(reader->device, reader->file, IRP_MJ_CLEANUP, "cleanup");
     for (;;) {
         struct sim_request *r;
@@ -477,9 +534,14 @@ void sim_reader_close(struct sim_reader *reader)
         pthread_mutex_unlock(&irp_lock);
         if (!r)
             break;
-        wait_end(r, "read of a closed file");
+        if (!sim_request_wait(r, (uint32_t)sim.hang_ms))
+            sim_violation("IO-040", "cleanup",
+                          "hang: a read of the closed file is never completed");
     }
+    /* The last reference may go anywhere, so the close comes in the System process. */
+    sim_as_begin(&as, sim_system_thread());
     send(reader->device, reader->file, IRP_MJ_CLOSE, "close");
+    sim_as_end(&as);
     sim_object_unref(reader->file);
     sim_device_release(reader->device);
     free(reader);

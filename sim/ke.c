@@ -17,7 +17,7 @@ enum { NOTIFICATION = 0, SYNCHRONIZATION = 1 };
 
 KIRQL KeGetCurrentIrql(void)
 {
-    SIM_DDI(HIGH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, NULL);
     return sim_self()->irql;
 }
 
@@ -25,8 +25,8 @@ void KeRaiseIrql(KIRQL newIrql, PKIRQL oldIrql)
 {
     struct sim_ctx *self = sim_self();
 
-    SIM_DDI(DISPATCH_LEVEL);
-    SIM_CHECK(newIrql >= self->irql, "raises from %u to %u", self->irql, newIrql);
+    SIM_DDI(DISPATCH_LEVEL, "KE-023");
+    SIM_RULE("KE-023", newIrql >= self->irql, "raises from %u to %u", self->irql, newIrql);
     *oldIrql = self->irql;
     self->irql = newIrql;
 }
@@ -35,24 +35,75 @@ void KeLowerIrql(KIRQL newIrql)
 {
     struct sim_ctx *self = sim_self();
 
-    SIM_DDI(HIGH_LEVEL);
-    SIM_CHECK(newIrql <= self->irql, "lowers from %u to %u", self->irql, newIrql);
-    SIM_CHECK(newIrql >= DISPATCH_LEVEL || self->held_count == 0, "lowers with a lock held");
+    SIM_DDI(HIGH_LEVEL, "KE-023");
+    SIM_RULE("KE-023", newIrql <= self->irql, "lowers from %u to %u", self->irql, newIrql);
+    SIM_RULE(self->irql == APC_LEVEL ? "EX-010" : "KE-004",
+             newIrql >= DISPATCH_LEVEL || self->held_count == 0, "lowers with a lock held");
     self->irql = newIrql;
+}
+
+BOOLEAN KeAreAllApcsDisabled(void)
+{
+    const struct sim_ctx *self = sim_self();
+
+    SIM_DDI(DISPATCH_LEVEL, "KE-025");
+    return self->guarded || self->irql >= APC_LEVEL;
+}
+
+BOOLEAN KeAreApcsDisabled(void)
+{
+    const struct sim_ctx *self = sim_self();
+
+    SIM_DDI(DISPATCH_LEVEL, "KE-025");
+    return self->critical || self->guarded || self->irql >= APC_LEVEL;
+}
+
+VOID KeEnterCriticalRegion(void)
+{
+    SIM_DDI(APC_LEVEL, "KE-028");
+    sim_self()->critical++;
+}
+
+VOID KeLeaveCriticalRegion(void)
+{
+    SIM_DDI(APC_LEVEL, "KE-028");
+    SIM_RULE("KE-028", sim_self()->critical > 0, "leaves a region that it is not in");
+    sim_self()->critical--;
+}
+
+VOID KeEnterGuardedRegion(void)
+{
+    SIM_DDI(APC_LEVEL, "KE-028");
+    sim_self()->guarded++;
+}
+
+VOID KeLeaveGuardedRegion(void)
+{
+    SIM_DDI(APC_LEVEL, "KE-028");
+    SIM_RULE("KE-028", sim_self()->guarded > 0, "leaves a region that it is not in");
+    sim_self()->guarded--;
+}
+
+PIRP IoGetTopLevelIrp(void)
+{
+    static IRP request;
+
+    SIM_DDI(DISPATCH_LEVEL, "NX-064");
+    return sim_self()->top_level_irp ? &request : NULL;
 }
 
 ULONG KeGetCurrentProcessorNumberEx(PVOID processorNumber)
 {
-    SIM_DDI(HIGH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, "KE-016");
     SIM_CHECK(!processorNumber, "the processor number is not simulated");
+    /* Below DISPATCH_LEVEL the thread may have moved before the answer is used. */
     return sim_self()->cpu;
 }
 
 ULONG KeQueryActiveProcessorCountEx(USHORT group)
 {
-    SIM_DDI(HIGH_LEVEL);
-    SIM_CHECK(group == ALL_PROCESSOR_GROUPS || group == 0, "there is one group");
-    return sim.options.cpus;
+    SIM_DDI(HIGH_LEVEL, "KE-018");
+    return group == ALL_PROCESSOR_GROUPS || group == 0 ? sim.options.cpus : 0;
 }
 
 /* --- spin locks ------------------------------------------------------------------------------ */
@@ -68,7 +119,8 @@ static void spin(const char *ddi, KSPIN_LOCK *lock)
                                         __ATOMIC_RELAXED))
             return;
         if (free_lock == self)
-            sim_bugcheck(ddi, "this thread already holds the lock");
+            sim_violation(sim_self()->lock_rule ? sim_self()->lock_rule : "KE-002", ddi,
+                          "this thread already holds the lock");
         if (tries % 64 == 0)
             sched_yield();
         if (tries % 65536 == 0) {
@@ -80,12 +132,68 @@ static void spin(const char *ddi, KSPIN_LOCK *lock)
     }
 }
 
+/* Pairs of spin locks in the order in which they were once taken. What another machine of this
+ * process did does not count. */
+#define PAIRS 256u
+static struct {
+    pthread_mutex_t lock;
+    uint64_t boot;
+    unsigned count;
+    struct {
+        const void *outer;
+        const void *inner;
+    } pair[PAIRS];
+} orders = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void check_order(const char *ddi, const void *inner)
+{
+    const struct sim_ctx *self = sim_self();
+
+    if (self->held_count == 0)
+        return;
+    pthread_mutex_lock(&orders.lock);
+    if (orders.boot != sim.boot)
+        orders.count = 0;
+    orders.boot = sim.boot;
+    for (uint32_t h = 0; h < self->held_count; h++) {
+        const void *outer = self->held[h].lock;
+        bool known = false;
+        for (unsigned i = 0; i < orders.count; i++) {
+            known = known || (orders.pair[i].outer == outer && orders.pair[i].inner == inner);
+            if (orders.pair[i].outer == inner && orders.pair[i].inner == outer)
+                sim_violation("KE-005", ddi, "locks are nested the other way round than before");
+        }
+        if (!known && orders.count < PAIRS) {
+            orders.pair[orders.count].outer = outer;
+            orders.pair[orders.count++].inner = inner;
+        }
+    }
+    pthread_mutex_unlock(&orders.lock);
+}
+
+/* A lock whose memory is given back is another lock the next time. */
+void sim_locks_forget(const void *block, size_t size)
+{
+    unsigned kept = 0;
+
+    pthread_mutex_lock(&orders.lock);
+    for (unsigned i = 0; i < orders.count; i++) {
+        if ((uintptr_t)orders.pair[i].outer - (uintptr_t)block >= size &&
+            (uintptr_t)orders.pair[i].inner - (uintptr_t)block >= size)
+            orders.pair[kept++] = orders.pair[i];
+    }
+    orders.count = kept;
+    pthread_mutex_unlock(&orders.lock);
+}
+
 static void lock_held(const char *ddi, const void *lock, KIRQL old)
 {
     struct sim_ctx *self = sim_self();
 
     if (self->held_count == SIM_MAX_HELD)
         sim_bugcheck(ddi, "more locks than %u", SIM_MAX_HELD);
+    if (self->irql >= DISPATCH_LEVEL)
+        check_order(ddi, lock);
     self->held[self->held_count].lock = lock;
     self->held[self->held_count++].old_irql = old;
 }
@@ -116,7 +224,7 @@ static void unspin(const char *ddi, KSPIN_LOCK *lock)
 
 void KeInitializeSpinLock(PKSPIN_LOCK lock)
 {
-    SIM_DDI(HIGH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, NULL);
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
@@ -125,7 +233,7 @@ KIRQL KeAcquireSpinLockRaiseToDpc(PKSPIN_LOCK lock)
     struct sim_ctx *self = sim_self();
     KIRQL old = self->irql;
 
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "KE-001");
     self->irql = DISPATCH_LEVEL;
     spin(__func__, lock);
     lock_held(__func__, lock, old);
@@ -137,17 +245,17 @@ void KeReleaseSpinLock(PKSPIN_LOCK lock, KIRQL newIrql)
     struct sim_ctx *self = sim_self();
     uint8_t old;
 
-    SIM_DDI(DISPATCH_LEVEL);
-    SIM_CHECK(self->irql == DISPATCH_LEVEL, "called at IRQL %u", self->irql);
+    SIM_DDI(DISPATCH_LEVEL, "KE-004");
+    SIM_RULE("KE-004", self->irql == DISPATCH_LEVEL, "called at IRQL %u", self->irql);
     old = lock_released(__func__, lock);
-    SIM_CHECK(old == newIrql, "restores IRQL %u, was taken at %u", newIrql, old);
+    SIM_RULE("KE-004", old == newIrql, "restores IRQL %u, was taken at %u", newIrql, old);
     unspin(__func__, lock);
     self->irql = newIrql;
 }
 
 void KeAcquireSpinLockAtDpcLevel(PKSPIN_LOCK lock)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, NULL);
     SIM_CHECK(sim_self()->irql == DISPATCH_LEVEL, "called at IRQL %u", sim_self()->irql);
     spin(__func__, lock);
     lock_held(__func__, lock, DISPATCH_LEVEL);
@@ -155,7 +263,7 @@ void KeAcquireSpinLockAtDpcLevel(PKSPIN_LOCK lock)
 
 void KeReleaseSpinLockFromDpcLevel(PKSPIN_LOCK lock)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, NULL);
     SIM_CHECK(sim_self()->irql == DISPATCH_LEVEL, "called at IRQL %u", sim_self()->irql);
     lock_released(__func__, lock);
     unspin(__func__, lock);
@@ -227,7 +335,8 @@ void sim_ke_clock_moved(uint64_t now)
     sim_dispatcher_unlock();
 }
 
-void sim_wait_until(const char *ddi, bool (*done)(const void *context), const void *context)
+void sim_wait_until(const char *ddi, const char *rule, bool (*done)(const void *context),
+                    const void *context)
 {
     struct timespec deadline;
 
@@ -235,7 +344,7 @@ void sim_wait_until(const char *ddi, bool (*done)(const void *context), const vo
     sim_dispatcher_lock();
     while (!done(context)) {
         if (!sim_dispatcher_wait(&deadline) && sim_real_passed(&deadline))
-            sim_bugcheck(ddi, "hang: what it waits for does not come");
+            sim_violation(rule, ddi, "hang: what it waits for does not come");
     }
     sim_dispatcher_unlock();
 }
@@ -335,7 +444,14 @@ static NTSTATUS wait_for(const char *ddi, ULONG count, PVOID *objects, bool all,
     struct timeout t;
     int index;
 
-    sim_ddi(ddi, timeout && timeout->QuadPart == 0 ? DISPATCH_LEVEL : APC_LEVEL);
+    sim_ddi(ddi, sim_self()->held_count && sim_self()->irql >= DISPATCH_LEVEL ? "KE-002" : "KE-009",
+            timeout && timeout->QuadPart == 0 ? DISPATCH_LEVEL : APC_LEVEL);
+    if (!timeout || timeout->QuadPart != 0)
+        sim_ddi_not_in_notification(ddi);
+    for (ULONG i = 0; i < count; i++) {
+        if (sim_pool_is_paged(objects[i]))
+            sim_violation("KE-011", ddi, "%p lies in memory that may be paged out", objects[i]);
+    }
     sim_dispatcher_lock();
     timeout_begin(&t, timeout);
     index = satisfied(ddi, count, objects, all);
@@ -353,7 +469,8 @@ NTSTATUS KeWaitForSingleObject(PVOID object, KWAIT_REASON reason, KPROCESSOR_MOD
                                BOOLEAN alertable, PLARGE_INTEGER timeout)
 {
     (void)reason;
-    SIM_CHECK(mode == KernelMode && !alertable, "the stack could go, or the wait end early");
+    SIM_RULE("KE-011", mode == KernelMode, "the stack that the object may be on could go");
+    SIM_RULE("KE-012", !alertable, "the wait could end early");
     return wait_for(__func__, 1, &object, false, timeout);
 }
 
@@ -361,8 +478,9 @@ NTSTATUS KeDelayExecutionThread(KPROCESSOR_MODE mode, BOOLEAN alertable, PLARGE_
 {
     struct timeout t;
 
-    SIM_DDI(APC_LEVEL);
-    SIM_CHECK(mode == KernelMode && !alertable, "the stack could go, or the wait end early");
+    SIM_DDI(APC_LEVEL, "KE-006");
+    sim_ddi_not_in_notification(__func__);
+    SIM_RULE("KE-007", mode == KernelMode && !alertable, "the delay could end early");
     if (sim_clock_passes(interval))
         return STATUS_SUCCESS;
     sim_dispatcher_lock();
@@ -377,7 +495,7 @@ NTSTATUS KeDelayExecutionThread(KPROCESSOR_MODE mode, BOOLEAN alertable, PLARGE_
 
 void KeInitializeEvent(PKEVENT event, EVENT_TYPE type, BOOLEAN state)
 {
-    SIM_DDI(HIGH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, NULL);
     sim_dispatcher_lock();
     sim_header_init(&event->Header, type == NotificationEvent ? NOTIFICATION : SYNCHRONIZATION,
                     state != 0);
@@ -400,14 +518,14 @@ static LONG event_change(const char *ddi, PKEVENT event, LONG state)
 LONG KeSetEvent(PKEVENT event, KPRIORITY increment, BOOLEAN wait)
 {
     (void)increment;
-    SIM_DDI(DISPATCH_LEVEL);
-    SIM_CHECK(!wait, "the caller would go on at a raised level");
+    SIM_DDI(DISPATCH_LEVEL, "KE-014");
+    SIM_RULE("KE-014", !wait, "the caller would go on at a raised level");
     return event_change(__func__, event, 1);
 }
 
 void KeClearEvent(PKEVENT event)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, NULL);
     event_change(__func__, event, 0);
 }
 
@@ -421,7 +539,9 @@ void sim_header_signal(DISPATCHER_HEADER *header)
 
 VOID ExInitializeFastMutex(PFAST_MUTEX mutex)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, NULL);
+    SIM_RULE("EX-013", (uintptr_t)mutex % 8 == 0 && !sim_pool_is_paged(mutex),
+             "%p is not aligned, or may be paged out", (void *)mutex);
     memset(mutex, 0, sizeof(*mutex));
     mutex->Count = 1;
     KeInitializeEvent(&mutex->Event, SynchronizationEvent, FALSE);
@@ -438,12 +558,13 @@ VOID ExAcquireFastMutex(PFAST_MUTEX mutex)
     struct timespec deadline;
     KIRQL old = self->irql;
 
-    SIM_DDI(APC_LEVEL);
+    SIM_DDI(APC_LEVEL, "EX-010");
     self->irql = APC_LEVEL;
     sim_real_deadline(&deadline, sim.hang_ms * 10000);
     sim_dispatcher_lock();
-    header_of(__func__, &mutex->Event);
-    SIM_CHECK(mutex->Owner != self, "this thread already holds the mutex");
+    SIM_RULE("EX-013", mutex->Event.Header.WaitListHead.Flink == &mutex->Event.Header.WaitListHead,
+             "%p is no initialized mutex", (void *)mutex);
+    SIM_RULE("EX-011", mutex->Owner != self, "this thread already holds the mutex");
     while (!mutex_is_free(mutex)) {
         if (!sim_dispatcher_wait(&deadline) && sim_real_passed(&deadline))
             sim_bugcheck(__func__, "hang: the mutex is never given back");
@@ -459,63 +580,13 @@ VOID ExReleaseFastMutex(PFAST_MUTEX mutex)
 {
     struct sim_ctx *self = sim_self();
 
-    SIM_DDI(APC_LEVEL);
-    SIM_CHECK(self->irql == APC_LEVEL, "called at IRQL %u", self->irql);
+    SIM_DDI(APC_LEVEL, "EX-012");
+    SIM_RULE("EX-012", self->irql == APC_LEVEL, "called at IRQL %u", self->irql);
+    SIM_RULE("EX-012", mutex->Owner == self, "another thread holds the mutex");
     self->irql = lock_released(__func__, mutex);
     sim_dispatcher_lock();
     mutex->Owner = NULL;
     mutex->Count = 1;
     sim_dispatcher_wake();
     sim_dispatcher_unlock();
-}
-
-/* --- rundown protection ---------------------------------------------------------------------- */
-
-/* As in kernels, bit 0 says that the end has begun, and the count is above it. */
-
-VOID ExInitializeRundownProtection(PEX_RUNDOWN_REF reference)
-{
-    SIM_DDI(HIGH_LEVEL);
-    __atomic_store_n(&reference->Count, 0, __ATOMIC_RELEASE);
-}
-
-BOOLEAN ExAcquireRundownProtection(PEX_RUNDOWN_REF reference)
-{
-    ULONG_PTR count = __atomic_load_n(&reference->Count, __ATOMIC_RELAXED);
-
-    SIM_DDI(DISPATCH_LEVEL);
-    do {
-        if (count & 1)
-            return FALSE;
-    } while (!__atomic_compare_exchange_n(&reference->Count, &count, count + 2, true,
-                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
-    return TRUE;
-}
-
-VOID ExReleaseRundownProtection(PEX_RUNDOWN_REF reference)
-{
-    ULONG_PTR old;
-
-    SIM_DDI(DISPATCH_LEVEL);
-    old = __atomic_fetch_sub(&reference->Count, 2, __ATOMIC_ACQ_REL);
-    SIM_CHECK(old >= 2, "released more often than acquired");
-    if (old == 3) {
-        sim_dispatcher_lock();
-        sim_dispatcher_wake();
-        sim_dispatcher_unlock();
-    }
-}
-
-static bool rundown_over(const void *context)
-{
-    const EX_RUNDOWN_REF *reference = context;
-
-    return __atomic_load_n(&reference->Count, __ATOMIC_ACQUIRE) == 1;
-}
-
-VOID ExWaitForRundownProtectionRelease(PEX_RUNDOWN_REF reference)
-{
-    SIM_DDI(APC_LEVEL);
-    __atomic_fetch_or(&reference->Count, 1, __ATOMIC_ACQ_REL);
-    sim_wait_until(__func__, rundown_over, reference);
 }

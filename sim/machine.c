@@ -17,19 +17,18 @@ static struct {
     _Atomic uint32_t calls;    /* until it is the one */
     void (*routine)(void *context);
     void *context;
+    bool leaves;
 } meanwhile;
 
 /* --- bug checks ------------------------------------------------------------------------------ */
 
-_Noreturn void sim_bugcheck(const char *where, const char *format, ...)
+static _Noreturn void stop(const char *rule, const char *where, const char *format,
+                           va_list arguments)
 {
     char text[512];
-    va_list arguments;
 
-    va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "sim: %s: %s", where, text);
+    fprintf(stderr, "sim: %s%s%s: %s", rule ? rule : "", rule ? ": " : "", where, text);
     if (context.inside > 0 && context.callback)
         fprintf(stderr, " (in %s)", context.callback);
     fputc('\n', stderr);
@@ -37,28 +36,94 @@ _Noreturn void sim_bugcheck(const char *where, const char *format, ...)
     abort();
 }
 
-void sim_ddi(const char *ddi, unsigned irql)
+_Noreturn void sim_bugcheck(const char *where, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    stop(NULL, where, format, arguments);
+}
+
+_Noreturn void sim_violation(const char *rule, const char *where, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    stop(rule, where, format, arguments);
+}
+
+static void meet(const char *ddi, bool leaves)
+{
+    const char *wanted = atomic_load(&meanwhile.ddi);
+
+    if (wanted && meanwhile.leaves == leaves && strcmp(wanted, ddi) == 0 &&
+        atomic_fetch_sub(&meanwhile.calls, 1) == 1) {
+        atomic_store(&meanwhile.ddi, NULL);
+        meanwhile.routine(meanwhile.context);
+    }
+}
+
+void sim_ddi(const char *ddi, const char *rule, unsigned irql)
 {
     struct sim_ctx *self = sim_self();
 
     if (sim.driver_state == SIM_NO_DRIVER)
         sim_bugcheck(ddi, "called while no driver is loaded");
     if (self->irql > irql)
-        sim_bugcheck(ddi, "called at IRQL %u, at most %u is allowed", self->irql, irql);
-    const char *wanted = atomic_load(&meanwhile.ddi);
-    if (wanted && strcmp(wanted, ddi) == 0 && atomic_fetch_sub(&meanwhile.calls, 1) == 1) {
-        atomic_store(&meanwhile.ddi, NULL);
-        meanwhile.routine(meanwhile.context);
-    }
+        sim_violation(rule, ddi, "called at IRQL %u, at most %u is allowed", self->irql, irql);
+    meet(ddi, false);
+}
+
+void sim_ddi_apcs(const char *ddi, const char *rule)
+{
+    sim_ddi(ddi, rule, PASSIVE_LEVEL);
+    if (sim_self()->guarded)
+        sim_violation(rule, ddi, "would hang: no APCs are delivered in a guarded region");
+}
+
+void sim_ddi_io(const char *ddi, const char *rule)
+{
+    sim_ddi_apcs(ddi, rule);
+    if (sim_self()->top_level_irp)
+        sim_violation(rule, ddi, "may deadlock: the thread is inside a request of a file system");
+}
+
+void sim_ddi_not_in_notification(const char *ddi)
+{
+    if (sim_self()->notified)
+        sim_violation("PS-023", ddi, "a notification must not wait, nor use the registry");
+}
+
+void sim_ddi_leaves(const char *ddi)
+{
+    meet(ddi, true);
+}
+
+VOID SimAssertionFailed(const char *expression, const char *file, int line)
+{
+    sim_bugcheck("KDA_ASSERT", "%s does not hold, %s:%d", expression, file, line);
+}
+
+static void plan_meeting(const char *ddi, uint32_t n, bool leaves, void (*routine)(void *context),
+                         void *argument)
+{
+    atomic_store(&meanwhile.ddi, NULL);
+    meanwhile.routine = routine;
+    meanwhile.leaves = leaves;
+    atomic_store(&meanwhile.calls, n);
+    meanwhile.context = argument;
+    atomic_store(&meanwhile.ddi, ddi);
 }
 
 void sim_meanwhile(const char *ddi, uint32_t n, void (*routine)(void *context), void *argument)
 {
-    atomic_store(&meanwhile.ddi, NULL);
-    meanwhile.routine = routine;
-    atomic_store(&meanwhile.calls, n);
-    meanwhile.context = argument;
-    atomic_store(&meanwhile.ddi, ddi);
+    plan_meeting(ddi, n, false, routine, argument);
+}
+
+void sim_meanwhile_after(const char *ddi, uint32_t n, void (*routine)(void *context),
+                         void *argument)
+{
+    plan_meeting(ddi, n, true, routine, argument);
 }
 
 void *sim_alloc(size_t bytes)
@@ -140,20 +205,37 @@ void sim_set_cpu(uint32_t cpu)
     sim_self()->cpu = cpu % sim.options.cpus;
 }
 
+void sim_set_apcs_disabled(bool disabled)
+{
+    sim_self()->guarded = disabled;
+}
+
+void sim_set_top_level_irp(bool set)
+{
+    sim_self()->top_level_irp = set;
+}
+
+void sim_set_transaction(bool on)
+{
+    sim_self()->transaction = on;
+}
+
 void sim_call_enter(struct sim_call *call, const char *callback, const void *routine,
-                    unsigned irql_max)
+                    const char *rule, unsigned irql_max)
 {
     struct sim_ctx *self = sim_self();
 
     if (sim.driver_state == SIM_NO_DRIVER)
         sim_bugcheck(callback, "called while no driver is loaded");
     if (self->irql > irql_max)
-        sim_bugcheck(callback, "fired at IRQL %u, it never comes above %u", self->irql, irql_max);
+        sim_violation(rule, callback, "fired at IRQL %u, it never comes above %u", self->irql,
+                      irql_max);
     if (self->inside >= SIM_MAX_NESTED)
         sim_bugcheck(callback, "the driver calls itself without end");
     call->callback = self->callback;
     call->irql = self->irql;
     call->critical = self->critical;
+    call->guarded = self->guarded;
     call->held_count = self->held_count;
     self->callback = callback;
     self->running[self->inside++] = routine;
@@ -167,63 +249,10 @@ void sim_call_leave(struct sim_call *call)
               self->held_count - call->held_count);
     SIM_CHECK(self->irql == call->irql, "returns at IRQL %u, was called at %u", self->irql,
               call->irql);
-    SIM_CHECK(self->critical == call->critical, "returns with critical regions unbalanced");
+    SIM_RULE("KE-028", self->critical == call->critical && self->guarded == call->guarded,
+             "returns with critical regions unbalanced");
     self->inside--;
     self->callback = call->callback;
-}
-
-/* --- faults ---------------------------------------------------------------------------------- */
-
-static struct {
-    _Atomic uint64_t armed;
-    _Atomic uint64_t calls;
-    const char *_Atomic name;
-    _Atomic int scope;
-    void *_Atomic owner; /* thread that set the scope */
-} faults;
-
-void sim_fault_arm(uint64_t n)
-{
-    atomic_store(&faults.armed, 0);
-    atomic_store(&faults.calls, 0);
-    atomic_store(&faults.name, NULL);
-    atomic_store(&faults.armed, n);
-}
-
-void sim_fault_scope(enum sim_fault_scope scope)
-{
-    atomic_store(&faults.owner, &context);
-    atomic_store(&faults.scope, (int)scope);
-}
-
-bool sim_fault(const char *ddi)
-{
-    int scope = atomic_load(&faults.scope);
-    uint64_t call;
-
-    if (scope != SIM_FAULT_ALL &&
-        (atomic_load(&faults.owner) == &context) != (scope == SIM_FAULT_THIS_THREAD))
-        return false;
-    call = atomic_fetch_add(&faults.calls, 1) + 1;
-    if (call != atomic_load(&faults.armed))
-        return false;
-    atomic_store(&faults.name, ddi);
-    return true;
-}
-
-bool sim_fault_fired(void)
-{
-    return atomic_load(&faults.name) != NULL;
-}
-
-uint64_t sim_fault_calls(void)
-{
-    return atomic_load(&faults.calls);
-}
-
-const char *sim_fault_name(void)
-{
-    return atomic_load(&faults.name);
 }
 
 /* --- boot ------------------------------------------------------------------------------------ */
@@ -254,6 +283,7 @@ bool sim_boot(const struct sim_options *options)
     sim.boot = atomic_fetch_add(&boots, 1) + 1;
     sim_fault_arm(0);
     sim_fault_scope(SIM_FAULT_ALL);
+    sim_status_clear();
     sim_clock_boot();
     if (!sim_zw_boot())
         return false;
@@ -282,6 +312,7 @@ void sim_shutdown_machine(void)
     sim_objects_clear();
     sim_zw_end();
     sim_ledger_clear();
+    sim_rest_end();
     sim_ex_end();
     sim.up = false;
 }
@@ -297,14 +328,14 @@ PDRIVER_OBJECT sim_driver_object(void)
     return driver.object;
 }
 
-static void check_empty(const char *when)
+static void check_empty(const char *rule, const char *when)
 {
     size_t left;
 
     sim_settle();
     left = sim_ledger_check();
     if (left)
-        sim_bugcheck("ledger", "%zu things left after %s", left, when);
+        sim_violation(rule, "ledger", "%zu things left after %s", left, when);
 }
 
 static void driver_gone(void)
@@ -316,11 +347,10 @@ static void driver_gone(void)
 
 int32_t sim_driver_load(sim_driver_entry *entry)
 {
-    static const uint16_t path[] =
-        u"\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\kdamonitor";
-    UNICODE_STRING name = {.Length = sizeof(path) - 2,
-                           .MaximumLength = sizeof(path),
-                           .Buffer = (PWSTR)(uintptr_t)path};
+    static const struct sim_str path =
+        SIM_STR(u"\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\kdamonitor");
+    struct sim_wide lent;
+    UNICODE_STRING name;
     struct sim_as as;
     struct sim_call call;
     int32_t status;
@@ -334,12 +364,17 @@ int32_t sim_driver_load(sim_driver_entry *entry)
     sim_io_driver_loading();
     sim.driver_state = SIM_LOADING;
     sim_as_begin(&as, sim_system_thread());
-    sim_call_enter(&call, "DriverEntry", (const void *)(uintptr_t)entry, PASSIVE_LEVEL);
+    sim_call_enter(&call, "DriverEntry", (const void *)(uintptr_t)entry, "IO-001", PASSIVE_LEVEL);
+    /* The path is lent: who keeps the pointer reads what is freed. */
+    sim_wide_set(&lent, path);
+    name = sim_unicode(&lent);
     status = entry(driver.object, &name);
+    memset(lent.units, 0xDD, lent.count * 2);
+    sim_rest(lent.units, lent.count * 2, lent.count * 2);
     sim_call_leave(&call);
     sim_as_end(&as);
     if (status < 0) {
-        check_empty("a load that failed");
+        check_empty("IO-003", "a load that failed");
         driver_gone();
         return status;
     }
@@ -355,17 +390,19 @@ int32_t sim_unload_now(void)
 
     sim.driver_state = SIM_UNLOADING;
     sim_as_begin(&as, sim_system_thread());
-    sim_call_enter(&call, "DriverUnload", NULL, PASSIVE_LEVEL);
+    sim_call_enter(&call, "DriverUnload", NULL, "IO-004", PASSIVE_LEVEL);
     driver.object->DriverUnload(driver.object);
     sim_call_leave(&call);
     sim_as_end(&as);
+    SIM_RULE("IO-070", sim_work_queued() == 0, "returns with work items queued");
     /* A driver that still has callouts keeps its image by a reference to itself. */
     if (atomic_load(&sim_object_of(driver.object)->driver_references) > 0) {
         sim_settle();
         sim.driver_state = SIM_REFUSED;
         return STATUS_DEVICE_BUSY;
     }
-    check_empty("the unload");
+    SIM_RULE("WFP-069", sim_wfp_callouts() == 0, "returns with callouts that are registered");
+    check_empty("IO-007", "the unload");
     driver_gone();
     return STATUS_SUCCESS;
 }

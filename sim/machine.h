@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "nt.h"
+#include "ddi_more.h"
 #include "sim.h"
 
 #define SIM_MAX_CPUS 64u
@@ -28,18 +29,53 @@
 
 _Noreturn void sim_bugcheck(const char *where, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same for what a rule of the documentation forbids: its id comes first in the line. A NULL
+ * rule is one that no page states. */
+_Noreturn void sim_violation(const char *rule, const char *where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* First line of every DDI: a driver is loaded, the thread is at `irql` or below. */
-void sim_ddi(const char *ddi, unsigned irql);
-#define SIM_DDI(irql) sim_ddi(__func__, (irql))
+void sim_ddi(const char *ddi, const char *rule, unsigned irql);
+#define SIM_DDI(irql, rule) sim_ddi(__func__, (rule), (irql))
+/* Of services that complete through special kernel APCs: PASSIVE_LEVEL, and APCs are delivered. */
+void sim_ddi_apcs(const char *ddi, const char *rule);
+/* Those of file systems moreover: not from inside one. */
+void sim_ddi_io(const char *ddi, const char *rule);
+/* Of services that a notification of processes, threads or images must not ask for. */
+void sim_ddi_not_in_notification(const char *ddi);
+/* The last line of a DDI whose effect others may see before it returns (sim_meanwhile_after). */
+void sim_ddi_leaves(const char *ddi);
 #define SIM_CHECK(condition, ...)                                                                  \
     do {                                                                                           \
         if (!(condition))                                                                          \
             sim_bugcheck(__func__, __VA_ARGS__);                                                   \
     } while (0)
+#define SIM_RULE(rule, condition, ...)                                                             \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            sim_violation((rule), __func__, __VA_ARGS__);                                          \
+    } while (0)
 
-/* True: this call has to fail now. */
+/* True: this call has to fail now, as the sweep's n-th. */
 bool sim_fault(const char *ddi);
 #define SIM_FAULT() sim_fault(__func__)
+/* True: this call has to end with *status, planned by sim_status_next or as the sweep's n-th
+ * (`usual`). `class_` is that of a query, SIM_ANY_CLASS of others. */
+bool sim_fails(const char *ddi, uint32_t class_, NTSTATUS usual, NTSTATUS *status);
+bool sim_planned(const char *ddi, uint32_t class_, NTSTATUS *status);
+/* Only a planned status: of calls that the sweep leaves alone. */
+#define SIM_MAY_FAIL_PLANNED()                                                                     \
+    do {                                                                                           \
+        NTSTATUS planned_;                                                                         \
+        if (sim_planned(__func__, SIM_ANY_CLASS, &planned_))                                       \
+            return planned_;                                                                       \
+    } while (0)
+/* Returns that status from a DDI. */
+#define SIM_MAY_FAIL(usual)                                                                        \
+    do {                                                                                           \
+        NTSTATUS planned_;                                                                         \
+        if (sim_fails(__func__, SIM_ANY_CLASS, (usual), &planned_))                                \
+            return planned_;                                                                       \
+    } while (0)
 
 void *sim_alloc(size_t bytes); /* zeroed; ends the process when there is none */
 
@@ -69,6 +105,7 @@ struct sim_item {
     struct sim_item *previous;
     const void *object;
     const char *what;
+    const char *rule; /* that demands it back; NULL: the kind's */
     const void *caller;
     size_t size;
     uint32_t tag;
@@ -110,7 +147,8 @@ struct sim_object {
     _Atomic int64_t references;
     _Atomic int64_t driver_references; /* of those, the driver's own */
     uint32_t type;
-    uint32_t reserved[3];
+    uint32_t bytes; /* of the body */
+    uint32_t reserved[2];
 };
 
 void *sim_object_create(enum sim_type type, size_t bytes, void (*destroy)(void *body));
@@ -124,10 +162,18 @@ void sim_objects_clear(void);
 size_t sim_object_ledger(bool print);
 
 /* A handle for the driver; takes a reference. `attributes` need OBJ_KERNEL_HANDLE. */
-NTSTATUS sim_handle_open(const char *ddi, void *body, ULONG attributes, HANDLE *handle);
+NTSTATUS sim_handle_open(const char *ddi, void *body, uint32_t access, ULONG attributes,
+                         HANDLE *handle);
 /* Body with a reference for the caller (sim_object_unref); NULL: no such handle of this type. */
 void *sim_handle_body(HANDLE handle, enum sim_type type);
+/* The same with what is wrong: the handle, its type, or that it lacks `access`. */
+void *sim_handle_body_for(HANDLE handle, enum sim_type type, uint32_t access, NTSTATUS *status);
 void sim_handles_clear(void);
+/* A process or thread that cannot be opened any more. */
+bool sim_object_is_going(const void *body);
+void *sim_current_process(void);
+/* The name of a key is asked for, which callbacks are told. */
+void sim_cm_name_asked(void *key);
 
 /* --- context of a host thread ---------------------------------------------------------------- */
 
@@ -148,11 +194,19 @@ struct sim_ctx {
     uint32_t cpu;
     uint32_t inside;                     /* depth of calls into the driver */
     const void *running[SIM_MAX_NESTED]; /* the routines they called */
-    int32_t critical;
+    int32_t critical;                    /* depth of regions without normal kernel APCs */
+    int32_t guarded;                     /* of those without any */
     uint32_t held_count;
     struct sim_held_lock held[SIM_MAX_HELD];
+    const char *lock_rule;  /* of a spin lock that is taken a second time; NULL: the usual one */
+    const void *dying_key;  /* object of a key-handle close that is being told */
+    const void *opened_key; /* object of a create or open that is being told as done */
     uint8_t irql;
     bool driver_thread;
+    bool top_level_irp;
+    bool transaction;
+    bool notified; /* in a notification of processes, threads or images */
+    bool closed;   /* in the notification after a key-handle close */
 };
 
 struct sim_ctx *sim_self(void);
@@ -161,10 +215,12 @@ struct sim_call {
     const char *callback;
     uint32_t held_count;
     int32_t critical;
+    int32_t guarded;
     uint8_t irql;
 };
+/* `rule` names the level at which the callback may come. */
 void sim_call_enter(struct sim_call *call, const char *callback, const void *routine,
-                    unsigned irql_max);
+                    const char *rule, unsigned irql_max);
 void sim_call_leave(struct sim_call *call);
 
 /* Acts as another thread for a while. */
@@ -234,16 +290,35 @@ void sim_dispatcher_wake(void);
 bool sim_dispatcher_wait(const struct timespec *deadline);
 /* A wait inside the simulator for something only the driver can do; ends the process as a hang
  * when nothing comes in time. `done` is asked with the lock. */
-void sim_wait_until(const char *ddi, bool (*done)(const void *context), const void *context);
+void sim_wait_until(const char *ddi, const char *rule, bool (*done)(const void *context),
+                    const void *context);
 void sim_defer(void (*function)(void *context), void *context);
 
 /* --- pool ------------------------------------------------------------------------------------ */
 
 void *sim_pool_alloc(const char *ddi, bool paged, size_t bytes, uint32_t tag, bool zero,
                      const void *caller);
+bool sim_pool_is_paged(const void *at);
+/* Frees what a driver keeps whose image stays; the machine ends. */
+void sim_pool_forget(const void *memory);
+void sim_locks_forget(const void *block, size_t size);
 /* Tag 0: any. */
 void sim_pool_free(const char *ddi, void *block, uint32_t tag);
-void sim_bad_memory(const void *at, size_t size); /* size 0: all is well again */
+/* Memory that faults when it is touched, and the run ends with the rule's id and `what` it is. The
+ * pointer is good for nothing else; sim_poison_free gives it back. */
+void *sim_poison(size_t size, const char *rule, const char *what);
+void sim_poison_free(void *at);
+/* One that looks like an object, for as long as the process lives. */
+void *sim_poison_object(const char *rule, const char *what);
+bool sim_is_poison(const void *at);
+/* The same as memory of a user: a guarded copy reads `shadow`, or fails where that is NULL. Each
+ * read changes it, as the user may: what is needed twice has to be captured once. */
+void *sim_user_memory(void *shadow, size_t size, const char *rule);
+bool sim_user_copy(const void *from, void *to, size_t bytes, NTSTATUS *status);
+/* Freed later, so that a second release is told apart from a wild one. What is behind the first
+ * `keep` bytes must not be touched any more, and sanitizers know it. */
+void sim_rest(void *block, size_t keep, size_t size);
+void sim_rest_end(void);
 
 /* --- strings --------------------------------------------------------------------------------- */
 
@@ -281,8 +356,13 @@ struct sim_notify_list {
     pthread_cond_t idle;
     struct sim_notify *first;
     unsigned count;
+    unsigned foreign; /* places that other drivers have taken */
+    NTSTATUS full;
+    const char *left;   /* rule: a routine is left behind */
+    const char *itself; /* rule: a routine removes itself */
+    bool many;          /* the same routine may be there more than once */
 };
-/* Duplicate (unless `made` is asked for) or full: STATUS_INVALID_PARAMETER. */
+/* Duplicate (unless `made` is asked for): STATUS_INVALID_PARAMETER; no room: `full`. */
 NTSTATUS sim_notify_add(struct sim_notify_list *list, const char *ddi, void *routine, void *context,
                         uint8_t flavour, unsigned most, struct sim_notify **made);
 /* Not there: STATUS_PROCEDURE_NOT_FOUND. From inside itself: a bug check. */
@@ -292,12 +372,16 @@ bool sim_notify_remove_node(struct sim_notify_list *list, const char *ddi,
 struct sim_notify *sim_notify_next(struct sim_notify_list *list, struct sim_notify *after);
 /* Counts as a call in flight until released; false: it has been removed. */
 bool sim_notify_hold(struct sim_notify_list *list, struct sim_notify *wanted);
+/* Gives it its altitude, and its place by that: the highest comes first. */
+void sim_notify_place(struct sim_notify_list *list, struct sim_notify *notify,
+                      struct sim_str altitude);
 bool sim_notify_has_text(struct sim_notify_list *list, struct sim_str text);
 void sim_notify_release(struct sim_notify_list *list, struct sim_notify *notify);
 void sim_notify_clear(struct sim_notify_list *list);
-#define SIM_NOTIFY_LIST                                                                            \
+#define SIM_NOTIFY_LIST(status_full, rule_left, rule_itself, twice)                                \
     {                                                                                              \
-        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0                               \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER,                       \
+        .full = (status_full), .left = (rule_left), .itself = (rule_itself), .many = (twice)       \
     }
 
 void sim_io_driver_loading(void);
@@ -310,5 +394,13 @@ PFILE_OBJECT sim_file_object(struct sim_str name);
 struct sim_str sim_key_name(const void *key);
 struct sim_thr *sim_system_thread(void);
 int32_t sim_unload_now(void);
+/* A callout of this device is registered. */
+bool sim_fwp_device_in_use(const void *device);
+/* A queued work item holds its device (+1) until its routine has returned (-1). */
+bool sim_device_hold(PDEVICE_OBJECT object, int change);
+/* Work items that are queued and have not begun. */
+unsigned sim_work_queued(void);
+/* A device of the driver that is not deleted. */
+bool sim_device_is(const void *object);
 
 #endif

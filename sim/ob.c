@@ -7,6 +7,7 @@
 #include "machine.h"
 
 #define MAGIC 0x5153494d4f424a31u
+#define DEAD_MAGIC 0x5153494d44454144u
 #define SHARDS 16u
 
 /* --- ledger ---------------------------------------------------------------------------------- */
@@ -37,6 +38,33 @@ static const char *const kind_names[SIM_KINDS] = {
     [SIM_LIST] = "lookaside list",
     [SIM_KEY_NAME] = "key name",
 };
+
+/* What a page says about giving it back; the unload's own rule for the others. */
+static const char *const kind_rules[SIM_KINDS] = {
+    [SIM_THREAD] = "PS-112",   [SIM_CALLOUT] = "WFP-054",  [SIM_ENGINE] = "WFP-013",
+    [SIM_DEVICE] = "IO-013",   [SIM_WORK_ITEM] = "IO-070", [SIM_LIST] = "EX-030",
+    [SIM_KEY_NAME] = "CM-019", [SIM_IRP] = "IO-028",
+};
+static const struct {
+    const char *ddi;
+    const char *rule;
+} taken_by[] = {
+    {"PsCreateSystemThread", "PS-110"},
+    {"ObOpenObjectByPointer", "OB-013"},
+    {"ZwOpenProcessTokenEx", "ZW-031"},
+    {"SeLocateProcessImageName", "PS-104"},
+};
+
+static const char *rule_of(const struct sim_item *item)
+{
+    if (item->rule)
+        return item->rule;
+    for (size_t i = 0; i < sizeof(taken_by) / sizeof(taken_by[0]); i++) {
+        if (item->what && strcmp(item->what, taken_by[i].ddi) == 0)
+            return taken_by[i].rule;
+    }
+    return kind_rules[item->kind] ? kind_rules[item->kind] : "IO-007";
+}
 
 void sim_item_add(struct sim_item *item, enum sim_kind kind, const void *object, const char *what,
                   size_t size, const void *caller)
@@ -154,9 +182,10 @@ static size_t ledger_walk(bool print)
         for (const struct sim_item *item = shards[i].first; item; item = item->next) {
             count++;
             if (print)
-                fprintf(stderr, "sim: left: %s %p %s %.4s %zu bytes, taken near %p\n",
-                        kind_names[item->kind], item->object, item->what ? item->what : "",
-                        item->tag ? (const char *)&item->tag : "", item->size, item->caller);
+                fprintf(stderr, "sim: %s: left: %s %p %s %.4s %zu bytes, taken near %p\n",
+                        rule_of(item), kind_names[item->kind], item->object,
+                        item->what ? item->what : "", item->tag ? (const char *)&item->tag : "",
+                        item->size, item->caller);
         }
         pthread_mutex_unlock(&shards[i].lock);
     }
@@ -194,6 +223,15 @@ void sim_ledger_clear(void)
         free(held_first);
         held_first = next;
     }
+    for (unsigned i = 0; i < SHARDS; i++) {
+        struct sim_item *item = shards[i].first;
+        while (item) {
+            struct sim_item *next = item->next;
+            if (item->kind == SIM_POOL)
+                sim_pool_forget(item->object);
+            item = next;
+        }
+    }
 }
 
 /* --- objects --------------------------------------------------------------------------------- */
@@ -208,6 +246,7 @@ void *sim_object_create(enum sim_type type, size_t bytes, void (*destroy)(void *
     struct sim_object *object = sim_alloc(sizeof(*object) + bytes);
 
     object->magic = MAGIC;
+    object->bytes = (uint32_t)bytes;
     object->type = type;
     object->destroy = destroy;
     atomic_store(&object->references, 1);
@@ -232,6 +271,7 @@ static struct sim_object *head_of(const void *body)
 {
     struct sim_object *object = (struct sim_object *)(uintptr_t)body - 1;
 
+    SIM_RULE("OB-006", object->magic != DEAD_MAGIC, "%p is an object that has gone", body);
     SIM_CHECK(object->magic == MAGIC, "%p is no object", body);
     return object;
 }
@@ -253,8 +293,9 @@ static void object_free(struct sim_object *object)
     pthread_mutex_unlock(&objects_lock);
     if (object->destroy)
         object->destroy(object + 1);
-    object->magic = 0;
-    free(object);
+    /* Who kept a pointer is told apart from who has a wild one. */
+    object->magic = DEAD_MAGIC;
+    sim_rest(object, sizeof(*object), sizeof(*object) + object->bytes);
 }
 
 void sim_object_unref(void *body)
@@ -275,8 +316,18 @@ void sim_driver_ref(void *body)
 
 size_t sim_object_ledger(bool print)
 {
-    static const char *const names[] = {"",      "process",  "thread", "file",  "key",
-                                        "token", "callback", "driver", "device"};
+    static const struct {
+        const char *name;
+        const char *rule;
+    } types[] = {{"", ""},
+                 {"process", "PS-081"},
+                 {"thread", "PS-085"},
+                 {"file", "OB-004"},
+                 {"key", "OB-004"},
+                 {"token", "OB-004"},
+                 {"callback", "EX-037"},
+                 {"driver", "OB-004"},
+                 {"device", "OB-004"}};
     size_t count = 0;
 
     pthread_mutex_lock(&objects_lock);
@@ -286,8 +337,8 @@ size_t sim_object_ledger(bool print)
             continue;
         count++;
         if (print)
-            fprintf(stderr, "sim: left: %lld references to %s %p\n", (long long)held,
-                    names[o->type], (const void *)(o + 1));
+            fprintf(stderr, "sim: %s: left: %lld references to %s %p\n", types[o->type].rule,
+                    (long long)held, types[o->type].name, (const void *)(o + 1));
     }
     pthread_mutex_unlock(&objects_lock);
     return count;
@@ -299,10 +350,19 @@ void sim_objects_clear(void)
         object_free(objects);
 }
 
-/* Documented at IRQL <= DISPATCH_LEVEL. */
+/* An object whose last reference is going: Windows tells of it, and no general routine takes it. */
+static void check_alive(const char *ddi, const void *object)
+{
+    const struct sim_ctx *self = sim_self();
+
+    if (object && object == self->dying_key)
+        sim_violation("CM-063", ddi, "the key object of a handle close has no reference any more");
+}
+
 LONG64 ObfReferenceObject(PVOID object)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "OB-005");
+    check_alive(__func__, object);
     sim_driver_ref(object);
     return atomic_load(&head_of(object)->references);
 }
@@ -312,7 +372,7 @@ LONG64 ObfDereferenceObject(PVOID object)
     struct sim_object *head;
     int64_t left;
 
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "OB-005");
     head = head_of(object);
     SIM_CHECK(atomic_fetch_sub(&head->driver_references, 1) > 0,
               "more references given back than were taken");
@@ -326,6 +386,7 @@ LONG64 ObfDereferenceObject(PVOID object)
 struct handle {
     struct sim_item item;
     void *body;
+    uint32_t access;
 };
 static struct handle **handles;
 static size_t handles_size;
@@ -349,13 +410,23 @@ static struct handle *handle_find(HANDLE value)
     return number < handles_size ? handles[number] : NULL;
 }
 
-NTSTATUS sim_handle_open(const char *ddi, void *body, ULONG attributes, HANDLE *value)
+static const char *handle_rule(const char *ddi)
+{
+    return strcmp(ddi, "ZwOpenKey") == 0              ? "ZW-023"
+           : strcmp(ddi, "ZwCreateFile") == 0         ? "ZW-004"
+           : strcmp(ddi, "ZwOpenProcessTokenEx") == 0 ? "ZW-029"
+                                                      : "OB-009";
+}
+
+NTSTATUS sim_handle_open(const char *ddi, void *body, uint32_t access, ULONG attributes,
+                         HANDLE *value)
 {
     struct handle *made = sim_alloc(sizeof(*made));
     size_t index = 0;
 
     if (!(attributes & OBJ_KERNEL_HANDLE))
-        sim_bugcheck(ddi, "the handle would be in the reach of the current process");
+        sim_violation(handle_rule(ddi), ddi,
+                      "the handle would be in the reach of the current process");
     pthread_mutex_lock(&handles_lock);
     while (index < handles_size && handles[index])
         index++;
@@ -368,6 +439,7 @@ NTSTATUS sim_handle_open(const char *ddi, void *body, ULONG attributes, HANDLE *
     }
     handles[index] = made;
     made->body = body;
+    made->access = access;
     sim_object_ref(body);
     *value = handle_value(index);
     sim_item_add(&made->item, SIM_HANDLE, *value, ddi, 0, NULL);
@@ -375,14 +447,35 @@ NTSTATUS sim_handle_open(const char *ddi, void *body, ULONG attributes, HANDLE *
     return STATUS_SUCCESS;
 }
 
-void *sim_handle_body(HANDLE value, enum sim_type type)
+/* The pseudo handle of the current process. */
+static void *current_process(HANDLE value, enum sim_type type)
 {
-    struct handle *found;
     void *body = NULL;
 
+    if ((intptr_t)value == -1 && (type == SIM_TYPE_ANY || type == SIM_TYPE_PROCESS)) {
+        body = sim_current_process();
+        sim_object_ref(body);
+    }
+    return body;
+}
+
+void *sim_handle_body_for(HANDLE value, enum sim_type type, uint32_t access, NTSTATUS *status)
+{
+    struct handle *found;
+    void *body = current_process(value, type);
+
+    *status = STATUS_SUCCESS;
+    if (body)
+        return body;
     pthread_mutex_lock(&handles_lock);
     found = handle_find(value);
-    if (found && (type == SIM_TYPE_ANY || head_of(found->body)->type == type)) {
+    if (!found)
+        *status = STATUS_INVALID_HANDLE;
+    else if (type != SIM_TYPE_ANY && head_of(found->body)->type != type)
+        *status = STATUS_OBJECT_TYPE_MISMATCH;
+    else if (access & ~found->access)
+        *status = STATUS_ACCESS_DENIED;
+    if (NT_SUCCESS(*status)) {
         body = found->body;
         sim_object_ref(body);
     }
@@ -390,15 +483,23 @@ void *sim_handle_body(HANDLE value, enum sim_type type)
     return body;
 }
 
+void *sim_handle_body(HANDLE value, enum sim_type type)
+{
+    NTSTATUS status;
+
+    return sim_handle_body_for(value, type, 0, &status);
+}
+
 NTSTATUS ZwClose(HANDLE value)
 {
     struct handle *found;
     uint64_t number = (uint64_t)(uintptr_t)value;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    SIM_DDI(PASSIVE_LEVEL, "ZW-019");
+    SIM_MAY_FAIL_PLANNED();
     pthread_mutex_lock(&handles_lock);
     found = handle_find(value);
-    SIM_CHECK(found, "%p is no open handle", value);
+    SIM_RULE("ZW-020", found, "%p is no open handle", value);
     handles[(number - HANDLE_BASE) / 4 - 1] = NULL;
     sim_item_remove(&found->item);
     pthread_mutex_unlock(&handles_lock);
@@ -425,16 +526,18 @@ NTSTATUS ObReferenceObjectByHandle(HANDLE handle, ACCESS_MASK access, POBJECT_TY
                                    KPROCESSOR_MODE mode, PVOID *object, PVOID handleInformation)
 {
     void *body;
+    NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)access;
+    SIM_DDI(PASSIVE_LEVEL, "OB-001");
+    SIM_RULE("OB-003", !(access & 0xF0000000u), "generic rights 0x%08X", access);
+    SIM_RULE("OB-003", mode != KernelMode || (intptr_t)handle < 0,
+             "%p is a handle of a user and is looked up for kernel mode", handle);
     SIM_CHECK(mode == KernelMode, "the driver's handles are for kernel mode");
     SIM_CHECK(!type && !handleInformation, "types and handle information are not simulated");
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    body = sim_handle_body(handle, SIM_TYPE_ANY);
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    body = sim_handle_body_for(handle, SIM_TYPE_ANY, 0, &status);
     if (!body)
-        return STATUS_INVALID_HANDLE;
+        return status;
     sim_driver_ref(body);
     sim_object_unref(body);
     *object = body;
@@ -445,14 +548,18 @@ NTSTATUS ObOpenObjectByPointer(PVOID object, ULONG attributes, PACCESS_STATE sta
                                ACCESS_MASK access, POBJECT_TYPE type, KPROCESSOR_MODE mode,
                                PHANDLE handle)
 {
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)access;
-    SIM_CHECK(!state && !type, "types and access states are not simulated");
-    SIM_CHECK(mode == KernelMode, "the driver's handles are for kernel mode");
-    SIM_CHECK(sim_object_of(object), "%p is no object", object);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    return sim_handle_open(__func__, object, attributes, handle);
+    SIM_DDI(APC_LEVEL, "OB-008");
+    check_alive(__func__, object);
+    SIM_RULE("CM-052", !object || object != sim_self()->opened_key,
+             "the object of a create or open cannot be opened by its pointer");
+    SIM_CHECK(!state, "access states are not simulated");
+    SIM_RULE("OB-010", type || mode == KernelMode, "a user's open needs a type");
+    SIM_CHECK(!type && mode == KernelMode, "the driver's handles are for kernel mode");
+    head_of(object);
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    if (sim_object_is_going(object))
+        return STATUS_PROCESS_IS_TERMINATING;
+    return sim_handle_open(__func__, object, access, attributes, handle);
 }
 
 NTSTATUS ObQueryNameString(PVOID object, POBJECT_NAME_INFORMATION name, ULONG length,
@@ -462,14 +569,21 @@ NTSTATUS ObQueryNameString(PVOID object, POBJECT_NAME_INFORMATION name, ULONG le
     struct sim_str text = SIM_NO_STR;
     ULONG bytes;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    SIM_DDI(APC_LEVEL, "OB-014");
+    check_alive(__func__, object);
     head = head_of(object);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    /* The file system is asked, and may need what this thread holds or cannot get. */
+    SIM_RULE("OB-017",
+             head->type != SIM_TYPE_FILE || (sim_self()->irql == PASSIVE_LEVEL &&
+                                             !sim_self()->guarded && !sim_self()->top_level_irp),
+             "would hang: no APCs are delivered, or a file system waits for this thread");
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     if (head->type == SIM_TYPE_FILE)
         text = sim_str_of(&((PFILE_OBJECT)object)->FileName);
     else if (head->type == SIM_TYPE_KEY)
         text = sim_key_name(object);
+    if (head->type == SIM_TYPE_KEY)
+        sim_cm_name_asked(object);
     bytes = (ULONG)(sizeof(UNICODE_STRING) + (text.count ? text.count * 2 + 2 : 0));
     *returned = bytes;
     if (length < bytes)

@@ -6,6 +6,8 @@
 #define BUCKETS 4096u
 /* As many as kernels have. */
 #define ROUTINES_MAX 64u
+/* Of thread routines: told in the new thread. */
+enum { FLAVOUR_CLASSIC, FLAVOUR_SUBSYSTEMS, FLAVOUR_NON_SYSTEM };
 
 static struct {
     pthread_mutex_t lock;
@@ -18,8 +20,10 @@ static struct {
     uint64_t next_key;
 } ps = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct sim_notify_list process_routines = SIM_NOTIFY_LIST;
-static struct sim_notify_list thread_routines = SIM_NOTIFY_LIST;
+static struct sim_notify_list process_routines =
+    SIM_NOTIFY_LIST(STATUS_INVALID_PARAMETER, "PS-007", "PS-009", false);
+static struct sim_notify_list thread_routines =
+    SIM_NOTIFY_LIST(STATUS_INSUFFICIENT_RESOURCES, "PS-037", "PS-046", true);
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
@@ -114,6 +118,7 @@ struct sim_thr *sim_thr_make(struct sim_proc *process, uint32_t tid)
 
     sim_header_init(&made->header, 6, false);
     made->process = process;
+    made->exit_status = STATUS_PENDING;
     sim_object_ref(process);
     pthread_mutex_lock(&ps.lock);
     made->tid = tid ? tid : id_next_locked();
@@ -301,36 +306,59 @@ void sim_as_end(struct sim_as *as)
 
 /* --- notifications --------------------------------------------------------------------------- */
 
+/* Enters a notification: what has to be back when it leaves. */
+static void told_begin(bool *before)
+{
+    *before = sim_self()->notified;
+    sim_self()->notified = true;
+}
+
 static void tell_process(struct sim_proc *p, PS_CREATE_NOTIFY_INFO *info)
 {
     struct sim_call call;
     struct sim_notify *n = NULL;
+    int32_t guarded = sim_self()->guarded;
+    bool before;
 
+    /* Special kernel APCs are delivered here, whatever the caller had set. */
+    sim_self()->guarded = 0;
     sim_self()->critical++;
+    told_begin(&before);
     while ((n = sim_notify_next(&process_routines, n)) != NULL) {
         PCREATE_PROCESS_NOTIFY_ROUTINE_EX routine =
             (PCREATE_PROCESS_NOTIFY_ROUTINE_EX)(uintptr_t)n->routine;
         if (p->info.wsl && n->flavour == 0)
             continue; /* only Ex2 is told about subsystem processes */
-        sim_call_enter(&call, "process notification", n->routine, PASSIVE_LEVEL);
+        sim_call_enter(&call, "process notification", n->routine, "PS-017", PASSIVE_LEVEL);
         routine((PEPROCESS)p, (HANDLE)(uintptr_t)p->pid, info);
         sim_call_leave(&call);
     }
+    sim_self()->notified = before;
     sim_self()->critical--;
+    sim_self()->guarded = guarded;
 }
 
-static void tell_thread(const struct sim_thr *t, bool create)
+static void tell_thread(struct sim_thr *t, bool create)
 {
     struct sim_call call;
     struct sim_notify *n = NULL;
+    struct sim_as as;
+    bool before;
 
+    told_begin(&before);
     while ((n = sim_notify_next(&thread_routines, n)) != NULL) {
         PCREATE_THREAD_NOTIFY_ROUTINE routine =
             (PCREATE_THREAD_NOTIFY_ROUTINE)(uintptr_t)n->routine;
-        sim_call_enter(&call, "thread notification", n->routine, APC_LEVEL);
+        bool in_new = create && n->flavour == FLAVOUR_NON_SYSTEM;
+        if (in_new)
+            sim_as_begin(&as, t);
+        sim_call_enter(&call, "thread notification", n->routine, "PS-048", APC_LEVEL);
         routine((HANDLE)(uintptr_t)t->process->pid, (HANDLE)(uintptr_t)t->tid, create);
         sim_call_leave(&call);
+        if (in_new)
+            sim_as_end(&as);
     }
+    sim_self()->notified = before;
 }
 
 static void proc_end(struct sim_proc *p, int32_t status)
@@ -392,9 +420,11 @@ int32_t sim_process_create(const struct sim_process *process, uint32_t *pid)
     UNICODE_STRING image_name;
     UNICODE_STRING command_line;
     PS_CREATE_NOTIFY_INFO info;
+    PS_CREATE_NOTIFY_INFO *lent;
+    size_t size = process->info_size ? process->info_size : sizeof(info);
     int32_t status;
 
-    SIM_CHECK(sim_self()->irql == PASSIVE_LEVEL, "processes are made at PASSIVE_LEVEL");
+    SIM_RULE("PS-017", sim_self()->irql == PASSIVE_LEVEL, "processes are made at PASSIVE_LEVEL");
     if (!made)
         return STATUS_INVALID_PARAMETER;
     /* The strings are lent: copies that go after the call show who keeps them. */
@@ -403,7 +433,7 @@ int32_t sim_process_create(const struct sim_process *process, uint32_t *pid)
     image_name = sim_unicode(&image);
     command_line = sim_unicode(&command);
     memset(&info, 0, sizeof(info));
-    info.Size = sizeof(info);
+    info.Size = size;
     info.Flags = (process->no_open_name ? 0 : KDA_NOTIFY_FILE_OPEN_NAME_AVAILABLE) |
                  (process->wsl ? KDA_NOTIFY_IS_SUBSYSTEM_PROCESS : 0);
     info.ParentProcessId = (HANDLE)(uintptr_t)made->parent_pid;
@@ -413,8 +443,13 @@ int32_t sim_process_create(const struct sim_process *process, uint32_t *pid)
     info.ImageFileName = process->no_image_name ? NULL : &image_name;
     info.CommandLine = process->no_command_line ? NULL : &command_line;
     sim_object_ref(made);
-    tell_process(made, &info);
-    status = info.CreationStatus;
+    /* A block of just that size: what is read behind it is seen by the sanitizers. */
+    lent = sim_alloc(size);
+    memset(lent, 0xEE, size);
+    memcpy(lent, &info, size < sizeof(info) ? size : sizeof(info));
+    tell_process(made, lent);
+    status = size < sizeof(info) ? STATUS_SUCCESS : lent->CreationStatus;
+    free(lent);
     sim_wide_free(&image);
     sim_wide_free(&command);
     if (status < 0)
@@ -436,7 +471,7 @@ bool sim_process_exit(uint32_t pid, uint32_t exit_code)
 {
     struct sim_proc *p = sim_proc_find(pid);
 
-    SIM_CHECK(sim_self()->irql == PASSIVE_LEVEL, "processes end at PASSIVE_LEVEL");
+    SIM_RULE("PS-017", sim_self()->irql == PASSIVE_LEVEL, "processes end at PASSIVE_LEVEL");
     SIM_CHECK(pid != 4, "the System process does not end");
     if (!p)
         return false;
@@ -493,46 +528,69 @@ bool sim_thread_exit(uint32_t tid, uint32_t exit_code)
     return true;
 }
 
-/* --- registration: documented at PASSIVE_LEVEL ----------------------------------------------- */
+/* --- registration ---------------------------------------------------------------------------- */
 
-NTSTATUS sim_set_routine(struct sim_notify_list *list, const char *ddi, void *routine,
-                         uint8_t flavour, bool remove)
+NTSTATUS sim_set_routine(struct sim_notify_list *list, const char *ddi, const char *rule,
+                         void *routine, uint8_t flavour)
 {
-    sim_ddi(ddi, PASSIVE_LEVEL);
-    if (remove)
-        return sim_notify_remove(list, ddi, routine);
-    if (sim_fault(ddi))
-        return STATUS_INSUFFICIENT_RESOURCES;
+    NTSTATUS status;
+
+    sim_ddi(ddi, rule, PASSIVE_LEVEL);
+    if (sim_fails(ddi, SIM_ANY_CLASS, list->full, &status))
+        return status;
     return sim_notify_add(list, ddi, routine, NULL, flavour, ROUTINES_MAX, NULL);
+}
+
+NTSTATUS sim_remove_routine(struct sim_notify_list *list, const char *ddi, const char *rule,
+                            void *routine, unsigned irql)
+{
+    NTSTATUS status;
+
+    sim_ddi(ddi, rule, irql);
+    return sim_planned(ddi, SIM_ANY_CLASS, &status) ? status
+                                                    : sim_notify_remove(list, ddi, routine);
+}
+
+void sim_routines_taken(unsigned process, unsigned thread, unsigned image)
+{
+    process_routines.foreign = process;
+    thread_routines.foreign = thread;
+    sim_image_routines_taken(image);
 }
 
 NTSTATUS PsSetCreateProcessNotifyRoutineEx(PCREATE_PROCESS_NOTIFY_ROUTINE_EX routine,
                                            BOOLEAN remove)
 {
-    return sim_set_routine(&process_routines, __func__, (void *)(uintptr_t)routine, 0, remove);
+    void *at = (void *)(uintptr_t)routine;
+
+    return remove ? sim_remove_routine(&process_routines, __func__, "PS-001", at, PASSIVE_LEVEL)
+                  : sim_set_routine(&process_routines, __func__, "PS-001", at, 0);
 }
 
 NTSTATUS PsSetCreateProcessNotifyRoutineEx2(ULONG type, PVOID routine, BOOLEAN remove)
 {
     if (type != 0)
         return STATUS_INVALID_PARAMETER;
-    return sim_set_routine(&process_routines, __func__, routine, 1, remove);
+    return remove
+               ? sim_remove_routine(&process_routines, __func__, "PS-001", routine, PASSIVE_LEVEL)
+               : sim_set_routine(&process_routines, __func__, "PS-001", routine, 1);
 }
 
 NTSTATUS PsSetCreateThreadNotifyRoutine(PCREATE_THREAD_NOTIFY_ROUTINE routine)
 {
-    return sim_set_routine(&thread_routines, __func__, (void *)(uintptr_t)routine, 0, false);
+    return sim_set_routine(&thread_routines, __func__, "PS-035", (void *)(uintptr_t)routine,
+                           FLAVOUR_CLASSIC);
 }
 
 NTSTATUS PsSetCreateThreadNotifyRoutineEx(ULONG type, PVOID routine)
 {
-    /* Type 0 would be called in the new thread, which the driver does not use. */
-    if (type != 1)
-        return STATUS_INVALID_PARAMETER;
-    return sim_set_routine(&thread_routines, __func__, routine, 1, false);
+    SIM_RULE("PS-039", type <= 1, "%u is no type of notification", type);
+    return sim_set_routine(&thread_routines, __func__, "PS-035", routine,
+                           type == 0 ? FLAVOUR_NON_SYSTEM : FLAVOUR_SUBSYSTEMS);
 }
 
 NTSTATUS PsRemoveCreateThreadNotifyRoutine(PCREATE_THREAD_NOTIFY_ROUTINE routine)
 {
-    return sim_set_routine(&thread_routines, __func__, (void *)(uintptr_t)routine, 0, true);
+    return sim_remove_routine(&thread_routines, __func__, "PS-043", (void *)(uintptr_t)routine,
+                              APC_LEVEL);
 }

@@ -53,14 +53,17 @@ struct sim_thr *sim_thr_make(struct sim_proc *process, uint32_t tid);
 /* Takes it out of the tables and signals it; a reference of the tables goes. */
 void sim_thr_remove(struct sim_thr *thread);
 void sim_threads_end(void);
-/* Path of the image at this address, by the loads that were told. */
+/* What lies at this address, by the loads that were told and sim_memory_add; its path. */
+bool sim_memory_at(uint32_t pid, uint64_t address, struct sim_memory *memory);
 bool sim_module_at(uint32_t pid, uint64_t address, struct sim_wide *path);
 
 void sim_modules_free(struct sim_module *first);
 void sim_image_end(void);
-/* PsSet...Routine: documented at PASSIVE_LEVEL. */
-NTSTATUS sim_set_routine(struct sim_notify_list *list, const char *ddi, void *routine,
-                         uint8_t flavour, bool remove);
+void sim_image_routines_taken(unsigned count);
+NTSTATUS sim_set_routine(struct sim_notify_list *list, const char *ddi, const char *rule,
+                         void *routine, uint8_t flavour);
+NTSTATUS sim_remove_routine(struct sim_notify_list *list, const char *ddi, const char *rule,
+                            void *routine, unsigned irql);
 
 void sim_header_init(DISPATCHER_HEADER *header, LONG type, bool signalled);
 void sim_header_signal(DISPATCHER_HEADER *header);

@@ -15,31 +15,44 @@ static struct sim_proc *proc_of(const char *ddi, PEPROCESS process)
     return (struct sim_proc *)(void *)process;
 }
 
+void *sim_current_process(void)
+{
+    return sim_self()->thread->process;
+}
+
+bool sim_object_is_going(const void *body)
+{
+    const struct sim_object *head = sim_object_of(body);
+
+    if (head && head->type == SIM_TYPE_THREAD)
+        return ((const struct sim_thr *)body)->ended;
+    return head && head->type == SIM_TYPE_PROCESS &&
+           (((const struct sim_proc *)body)->info.going || ((const struct sim_proc *)body)->ended);
+}
+
 NTSTATUS PsLookupProcessByProcessId(HANDLE processId, PEPROCESS *process)
 {
     struct sim_proc *found;
 
-    SIM_DDI(APC_LEVEL);
-    if (SIM_FAULT())
-        return STATUS_INVALID_PARAMETER;
+    SIM_DDI(APC_LEVEL, "PS-079");
+    SIM_MAY_FAIL(STATUS_INVALID_CID);
     found = sim_proc_find((uint32_t)(uintptr_t)processId);
     if (!found)
-        return STATUS_INVALID_PARAMETER;
+        return STATUS_INVALID_CID;
     if (!found->info.dying) {
         sim_driver_ref(found);
         *process = (PEPROCESS)(void *)found;
     }
     sim_object_unref(found);
-    return found->info.dying ? STATUS_INVALID_PARAMETER : STATUS_SUCCESS;
+    return found->info.dying ? STATUS_INVALID_CID : STATUS_SUCCESS;
 }
 
 NTSTATUS PsLookupThreadByThreadId(HANDLE threadId, PETHREAD *thread)
 {
     struct sim_thr *found;
 
-    SIM_DDI(APC_LEVEL);
-    if (SIM_FAULT())
-        return STATUS_INVALID_PARAMETER;
+    SIM_DDI(APC_LEVEL, "PS-083");
+    SIM_MAY_FAIL(STATUS_INVALID_PARAMETER);
     found = sim_thr_find((uint32_t)(uintptr_t)threadId);
     if (!found)
         return STATUS_INVALID_PARAMETER;
@@ -51,31 +64,31 @@ NTSTATUS PsLookupThreadByThreadId(HANDLE threadId, PETHREAD *thread)
 
 HANDLE PsGetCurrentProcessId(VOID)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, "PS-086");
     return (HANDLE)(uintptr_t)sim_self()->thread->process->pid;
 }
 
 HANDLE PsGetCurrentThreadId(VOID)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, "PS-087");
     return (HANDLE)(uintptr_t)sim_self()->thread->tid;
 }
 
 HANDLE PsGetProcessId(PEPROCESS process)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, "PS-088");
     return (HANDLE)(uintptr_t)proc_of(__func__, process)->pid;
 }
 
 LONGLONG PsGetProcessCreateTimeQuadPart(PEPROCESS process)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(HIGH_LEVEL, "PS-089");
     return (LONGLONG)proc_of(__func__, process)->create_time;
 }
 
 NTSTATUS PsGetProcessExitStatus(PEPROCESS process)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(APC_LEVEL, "PS-095");
     return proc_of(__func__, process)->exit_status;
 }
 
@@ -83,7 +96,7 @@ LARGE_INTEGER PsGetProcessExitTime(VOID)
 {
     LARGE_INTEGER time;
 
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, "PS-092");
     time.QuadPart = (LONGLONG)sim_self()->thread->process->exit_time;
     return time;
 }
@@ -92,20 +105,20 @@ NTSTATUS PsGetThreadExitStatus(PETHREAD thread)
 {
     const struct sim_object *object = sim_object_of(thread);
 
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(APC_LEVEL, "PS-098");
     SIM_CHECK(object && object->type == SIM_TYPE_THREAD, "%p is no thread", (void *)thread);
     return ((struct sim_thr *)(void *)thread)->exit_status;
 }
 
 ULONGLONG PsGetProcessStartKey(PEPROCESS process)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, NULL);
     return proc_of(__func__, process)->info.start_key;
 }
 
 UCHAR PsGetProcessSignatureLevel(PEPROCESS process, PUCHAR sectionLevel)
 {
-    SIM_DDI(DISPATCH_LEVEL);
+    SIM_DDI(DISPATCH_LEVEL, NULL);
     *sectionLevel = 0;
     return proc_of(__func__, process)->info.signature_level;
 }
@@ -116,8 +129,9 @@ NTSTATUS SeLocateProcessImageName(PEPROCESS process, PUNICODE_STRING *name)
     PUNICODE_STRING made;
     size_t bytes;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    SIM_DDI(PASSIVE_LEVEL, "PS-103");
     p = proc_of(__func__, process);
+    SIM_MAY_FAIL_PLANNED();
     bytes = p->image.count * 2;
     made = sim_pool_alloc(__func__, true, sizeof(*made) + bytes + 2, 0x6D6E6553 /* Senm */, true,
                           __builtin_return_address(0));
@@ -133,6 +147,20 @@ NTSTATUS SeLocateProcessImageName(PEPROCESS process, PUNICODE_STRING *name)
 }
 
 /* --- queries by handle ----------------------------------------------------------------------- */
+
+/* Not in nt.h, because the driver does not look at them. */
+#define PROCESS_WOW64 26u
+#define PROCESS_IMAGE_FILE_NAME 27u
+#define INVALID_INFO_CLASS NTSTATUS_OF(0xC0000003)
+
+/* Services that answer about a process or thread complete by special kernel APCs. */
+#define SIM_DDI_QUERY(usual, class_)                                                               \
+    do {                                                                                           \
+        NTSTATUS planned_;                                                                         \
+        sim_ddi_apcs(__func__, "PS-123");                                                          \
+        if (sim_fails(__func__, (class_), (usual), &planned_))                                     \
+            return planned_;                                                                       \
+    } while (0)
 
 /* Text behind a UNICODE_STRING that points to it, as several classes answer. */
 static NTSTATUS answer_string(struct sim_str text, PVOID information, ULONG length, PULONG returned)
@@ -167,7 +195,9 @@ static NTSTATUS query_process(const struct sim_proc *p, ULONG class_, PVOID info
 {
     struct sim_str command = {p->command_line.units, p->command_line.count};
     PROCESS_BASIC_INFORMATION basic;
+    struct sim_str image = {p->image.units, p->image.count};
     ULONG subsystem = p->info.wsl;
+    uint64_t wow64 = p->info.wow64 ? 0x7FFD0000u : 0;
 
     switch (class_) {
     case ProcessBasicInformation:
@@ -182,8 +212,12 @@ static NTSTATUS query_process(const struct sim_proc *p, ULONG class_, PVOID info
         return answer(&p->info.protection, 1, information, length, returned);
     case ProcessSubsystemInformation:
         return answer(&subsystem, 4, information, length, returned);
+    case PROCESS_WOW64:
+        return answer(&wow64, sizeof(wow64), information, length, returned);
+    case PROCESS_IMAGE_FILE_NAME:
+        return answer_string(image, information, length, returned);
     default:
-        sim_bugcheck("ZwQueryInformationProcess", "class %u is not simulated", class_);
+        return INVALID_INFO_CLASS;
     }
 }
 
@@ -193,12 +227,10 @@ NTSTATUS ZwQueryInformationProcess(HANDLE process, ULONG class_, PVOID informati
     struct sim_proc *p;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    p = sim_handle_body(process, SIM_TYPE_PROCESS);
+    SIM_DDI_QUERY(STATUS_INSUFFICIENT_RESOURCES, class_);
+    p = sim_handle_body_for(process, SIM_TYPE_PROCESS, 0, &status);
     if (!p)
-        return STATUS_INVALID_HANDLE;
+        return status;
     status = query_process(p, class_, information, length, returned);
     sim_object_unref(p);
     return status;
@@ -210,19 +242,60 @@ NTSTATUS ZwQueryInformationThread(HANDLE thread, ULONG class_, PVOID information
     struct sim_thr *t;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    SIM_CHECK(class_ == ThreadQuerySetWin32StartAddress, "class %u is not simulated", class_);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    t = sim_handle_body(thread, SIM_TYPE_THREAD);
+    SIM_DDI_QUERY(STATUS_INSUFFICIENT_RESOURCES, class_);
+    if (class_ != ThreadQuerySetWin32StartAddress)
+        return INVALID_INFO_CLASS;
+    t = sim_handle_body_for(thread, SIM_TYPE_THREAD, 0, &status);
     if (!t)
-        return STATUS_INVALID_HANDLE;
+        return status;
     if (t->no_start_address)
         status = STATUS_ACCESS_DENIED;
     else
         status = answer(&t->start_address, 8, information, length, returned);
     sim_object_unref(t);
     return status;
+}
+
+#define MEMORY_BASIC 0u
+#define USER_LIMIT UINT64_C(0x7FFFFFFF0000)
+struct memory_basic_information {
+    PVOID BaseAddress;
+    PVOID AllocationBase;
+    ULONG AllocationProtect;
+    USHORT PartitionId;
+    SIZE_T RegionSize;
+    ULONG State;
+    ULONG Protect;
+    ULONG Type;
+};
+
+static NTSTATUS query_memory(struct sim_proc *p, uint64_t base, PVOID information, SIZE_T length,
+                             PSIZE_T returned)
+{
+    struct memory_basic_information basic;
+    struct sim_memory found;
+
+    if (base >= USER_LIMIT)
+        return STATUS_INVALID_PARAMETER;
+    if (length < sizeof(basic))
+        return STATUS_INFO_LENGTH_MISMATCH;
+    base &= ~UINT64_C(0xFFF);
+    /* What means nothing for a free range is rubbish. */
+    memset(&basic, 0xEE, sizeof(basic));
+    basic.BaseAddress = (PVOID)(uintptr_t)base;
+    basic.RegionSize = 0x1000;
+    basic.State = 0x10000; /* MEM_FREE */
+    if (sim_memory_at(p->pid, base, &found)) {
+        basic.AllocationBase = (PVOID)(uintptr_t)found.base;
+        basic.AllocationProtect = basic.Protect = found.protect;
+        basic.RegionSize = found.base + found.size - base;
+        basic.State = 0x1000; /* MEM_COMMIT */
+        basic.Type = found.type;
+    }
+    memcpy(information, &basic, sizeof(basic));
+    if (returned)
+        *returned = sizeof(basic);
+    return STATUS_SUCCESS;
 }
 
 NTSTATUS ZwQueryVirtualMemory(HANDLE process, PVOID base, ULONG class_, PVOID information,
@@ -234,13 +307,20 @@ NTSTATUS ZwQueryVirtualMemory(HANDLE process, PVOID base, ULONG class_, PVOID in
     ULONG bytes = 0;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    SIM_CHECK(class_ == MemoryMappedFilenameInformation, "class %u is not simulated", class_);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    p = sim_handle_body(process, SIM_TYPE_PROCESS);
+    SIM_DDI_QUERY(STATUS_INSUFFICIENT_RESOURCES, class_);
+    if (class_ != MemoryMappedFilenameInformation && class_ != MEMORY_BASIC)
+        return INVALID_INFO_CLASS;
+    p = sim_handle_body_for(process, SIM_TYPE_PROCESS, 0, &status);
     if (!p)
-        return STATUS_INVALID_HANDLE;
+        return status;
+    /* Only the file system knows the name. */
+    if (class_ == MemoryMappedFilenameInformation)
+        sim_ddi_io(__func__, "OB-017");
+    if (class_ == MEMORY_BASIC) {
+        status = query_memory(p, (uint64_t)(uintptr_t)base, information, length, returned);
+        sim_object_unref(p);
+        return status;
+    }
     if (!sim_module_at(p->pid, (uint64_t)(uintptr_t)base, &name)) {
         sim_object_unref(p);
         return STATUS_INVALID_PARAMETER;
@@ -306,10 +386,9 @@ NTSTATUS ZwQuerySystemInformation(ULONG class_, PVOID information, ULONG length,
     static struct sim_proc idle; /* pid 0 comes first and can never be looked up */
     struct listing l = {information, length, 0, NULL};
 
-    SIM_DDI(PASSIVE_LEVEL);
-    SIM_CHECK(class_ == SystemProcessInformation, "class %u is not simulated", class_);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_DDI_QUERY(STATUS_INSUFFICIENT_RESOURCES, class_);
+    if (class_ != SystemProcessInformation)
+        return INVALID_INFO_CLASS;
     list_process(&idle, &l);
     sim_proc_walk(list_process, &l);
     if (returned)
@@ -339,16 +418,15 @@ NTSTATUS ZwOpenProcessTokenEx(HANDLE process, ACCESS_MASK access, ULONG attribut
     struct token *made;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)access;
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    p = sim_handle_body(process, SIM_TYPE_PROCESS);
+    SIM_DDI(PASSIVE_LEVEL, "ZW-028");
+    SIM_RULE("ZW-029", !(attributes & ~OBJ_KERNEL_HANDLE), "attributes 0x%X", attributes);
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    p = sim_handle_body_for(process, SIM_TYPE_PROCESS, PROCESS_QUERY_INFORMATION, &status);
     if (!p)
-        return STATUS_INVALID_HANDLE;
+        return status;
     made = sim_object_create(SIM_TYPE_TOKEN, sizeof(*made), token_destroy);
     made->process = p;
-    status = sim_handle_open(__func__, made, attributes, token);
+    status = sim_handle_open(__func__, made, access, attributes, token);
     sim_object_unref(made);
     return status;
 }
@@ -376,12 +454,11 @@ NTSTATUS ZwQueryInformationToken(HANDLE token, ULONG class_, PVOID information, 
     ULONG value;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
-    t = sim_handle_body(token, SIM_TYPE_TOKEN);
+    SIM_DDI(PASSIVE_LEVEL, "ZW-032");
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    t = sim_handle_body_for(token, SIM_TYPE_TOKEN, TOKEN_QUERY, &status);
     if (!t)
-        return STATUS_INVALID_HANDLE;
+        return status;
     info = &t->process->info;
     switch (class_) {
     case TokenUser:
@@ -400,7 +477,7 @@ NTSTATUS ZwQueryInformationToken(HANDLE token, ULONG class_, PVOID information, 
         status = answer(&value, 4, information, length, returned);
         break;
     default:
-        sim_bugcheck(__func__, "class %u is not simulated", class_);
+        status = INVALID_INFO_CLASS;
     }
     sim_object_unref(t);
     return status;
@@ -439,7 +516,9 @@ static void *thread_main(void *context)
 
     self->thread = t;
     self->driver_thread = true;
-    sim_call_enter(&call, "system thread", (const void *)(uintptr_t)t->routine, PASSIVE_LEVEL);
+    self->critical = 1;
+    sim_call_enter(&call, "system thread", (const void *)(uintptr_t)t->routine, "PS-111",
+                   PASSIVE_LEVEL);
     t->routine(t->context);
     thread_end(STATUS_SUCCESS);
 }
@@ -453,15 +532,16 @@ NTSTATUS PsCreateSystemThread(PHANDLE thread, ULONG access, POBJECT_ATTRIBUTES a
     struct sim_thr *made;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
-    (void)access;
-    SIM_CHECK(!process && !clientId, "threads are made in the System process only");
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_DDI(PASSIVE_LEVEL, "PS-107");
+    SIM_RULE("PS-109", !process && !clientId, "threads are made in the System process only");
+    SIM_RULE("PS-108", !attributes || !(attributes->Attributes & 0xB0u),
+             "attributes 0x%X are not for threads", attributes ? attributes->Attributes : 0);
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     made = sim_thr_make(sim_system_thread()->process, 0);
     made->routine = routine;
     made->context = context;
-    status = sim_handle_open(__func__, made, attributes ? attributes->Attributes : 0, thread);
+    status =
+        sim_handle_open(__func__, made, access, attributes ? attributes->Attributes : 0, thread);
     sim_item_add(&made->item, SIM_THREAD, made, "", 0, __builtin_return_address(0));
     sim_object_ref(made);
     sim_dispatcher_lock();
@@ -476,8 +556,10 @@ NTSTATUS PsCreateSystemThread(PHANDLE thread, ULONG access, POBJECT_ATTRIBUTES a
 
 NTSTATUS PsTerminateSystemThread(NTSTATUS status)
 {
-    SIM_DDI(APC_LEVEL);
-    SIM_CHECK(sim_self()->driver_thread, "not called by a system thread of the driver");
+    SIM_DDI(PASSIVE_LEVEL, "PS-114");
+    if (sim_self()->thread->process->pid != 4)
+        return STATUS_INVALID_PARAMETER;
+    SIM_RULE("PS-114", sim_self()->driver_thread, "not called by a system thread of the driver");
     thread_end(status);
 }
 
@@ -489,5 +571,5 @@ static bool threads_gone(const void *context)
 
 void sim_threads_end(void)
 {
-    sim_wait_until("simulator", threads_gone, NULL);
+    sim_wait_until("simulator", NULL, threads_gone, NULL);
 }

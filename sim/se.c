@@ -93,13 +93,19 @@ NTSTATUS ZwSetSecurityObject(HANDLE handle, ULONG information, PVOID descriptor)
 {
     struct sim_security security;
     struct sim_device *device;
+    NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    sim_ddi_io(__func__, "ZW-001");
     SIM_CHECK(information & DACL_SECURITY_INFORMATION, "only access lists are simulated");
-    if (SIM_FAULT())
-        return STATUS_INSUFFICIENT_RESOURCES;
+    SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
+    if (!descriptor)
+        return STATUS_ACCESS_VIOLATION;
     if (!sim_se_read(descriptor, &security))
         return NTSTATUS_OF(0xC0000079); /* STATUS_INVALID_SECURITY_DESCR */
+    device = sim_handle_body_for(handle, SIM_TYPE_ANY, WRITE_DAC, &status);
+    if (!device)
+        return status;
+    sim_object_unref(device);
     device = sim_handle_body(handle, SIM_TYPE_DEVICE);
     if (device) {
         sim_io_lock();

@@ -48,12 +48,16 @@ enum sim_clock_mode {
 enum sim_bfe {
     SIM_BFE_RUNNING,
     SIM_BFE_STARTING, /* not up yet; sim_bfe_set(SIM_BFE_RUNNING) tells subscribers */
+    SIM_BFE_STOPPING, /* the moment to clean up */
     SIM_BFE_STOPPED
 };
 
+enum sim_machine_type { SIM_X64, SIM_ARM64 };
+
 struct sim_options {
-    uint32_t cpus;      /* 0: 4 */
-    uint32_t build;     /* 0: 19045; decides which optional DDIs MmGetSystemRoutineAddress finds */
+    uint32_t cpus;  /* 0: 4 */
+    uint32_t build; /* 0: 19045; with `machine` it decides which exports there are */
+    enum sim_machine_type machine;
     uint64_t utc;       /* system time at boot, 100 ns since 1601; 0: 2026-01-01T00:00:00Z */
     uint64_t frequency; /* of the performance counter; 0: 10,000,000 */
     enum sim_clock_mode clock;
@@ -107,6 +111,12 @@ bool sim_enter(uint32_t pid, uint32_t tid);
 void sim_set_irql(uint8_t irql);
 uint8_t sim_irql(void);
 void sim_set_cpu(uint32_t cpu);
+/* States of the calling host thread, until told otherwise: in a guarded region, where file and
+ * registry services would hang; inside a request of a file system (IoGetTopLevelIrp); its registry
+ * operations are part of a transaction. */
+void sim_set_apcs_disabled(bool disabled);
+void sim_set_top_level_irp(bool set);
+void sim_set_transaction(bool on);
 
 /* --- time ------------------------------------------------------------------------------------ */
 
@@ -149,8 +159,14 @@ struct sim_process {
     bool no_open_name;   /* FileOpenNameAvailable is 0: the name is not complete */
     bool no_thread_told; /* the first thread is made, but thread callbacks are not called */
     bool dying;          /* exists in the process list, but lookups fail (exiting) */
+    bool going;          /* lookups work, but no handle can be opened any more */
+    bool wow64;
+    size_t info_size; /* of the notification's structure; 0: that of the headers */
     uint64_t start_address;
 };
+
+/* Other drivers hold so many of the 64 places for notifications. */
+void sim_routines_taken(unsigned process, unsigned thread, unsigned image);
 
 /* Creation by the calling context, with notifications; returns what a callback made of
  * CreationStatus (0: created). */
@@ -182,7 +198,19 @@ struct sim_image {
     uint8_t signature_level;
     uint8_t signature_type;
     bool partial;
+    bool foreign_machine; /* told only to who asked for conflicting architectures */
+    bool no_execute;      /* SEC_IMAGE_NO_EXECUTE: mapped, and nobody is told */
+    bool main;            /* of a new process: told in its context */
 };
+/* A range of a process's memory that MemoryBasicInformation tells about: type as
+ * MEMORY_BASIC_INFORMATION has it (0x20000 private, 0x40000 mapped). */
+struct sim_memory {
+    uint64_t base;
+    uint64_t size;
+    uint32_t type;
+    uint32_t protect;
+};
+bool sim_memory_add(uint32_t pid, const struct sim_memory *memory);
 void sim_image_load(const struct sim_image *image);
 
 /* --- registry -------------------------------------------------------------------------------- */
@@ -195,6 +223,14 @@ enum sim_refusal {
     SIM_REFUSE_NO_POST     /* carried out, but the post call does not come */
 };
 
+/* How a path with a link in it (CurrentControlSet) is created or opened. Off: the name is taken as
+ * it is, as in recordings that name keys so. */
+enum sim_link {
+    SIM_LINK_NONE,
+    SIM_LINK_RESTART, /* STATUS_REPARSE for the link's name, then the target's */
+    SIM_LINK_CACHED   /* one pair with the link's name, whose object is the target */
+};
+
 struct sim_registry {
     struct sim_str key;  /* full NT path, \REGISTRY\... */
     struct sim_str name; /* value, or the new name of a rename */
@@ -203,16 +239,45 @@ struct sim_registry {
     size_t size;
     enum sim_refusal refusal;
     int32_t status; /* result of the operation (or of the refusal) where it is not 0 */
-    bool bad_data;  /* reading `data` faults (user memory that went away) */
+    bool bad_data;  /* reading `data` faults (memory of a user that went away) */
     bool bad_name;  /* the key object has no name any more (CmCallbackGetKeyObjectIDEx fails) */
     bool relative;  /* create: RootObject and a relative name in place of a complete one */
     bool open_only; /* create: the disposition is "opened existing" even where it is new */
     bool kernel;    /* made by a driver: previous mode is kernel, no capture of data */
+    bool itself;    /* create, open: an empty name, of the root object itself */
+    bool version_0; /* create, open: the structure of Vista, without what came later */
+    enum sim_link link;
+    uint32_t access;      /* create, open: that is asked for; 0: KEY_READ */
+    uint32_t wow64_flags; /* create, open */
+};
+
+/* All operations that callbacks are told about. SIM_REG_NEWER is one that no driver knows yet. */
+enum sim_registry_kind {
+    SIM_REG_DELETE_KEY,
+    SIM_REG_SET_VALUE,
+    SIM_REG_DELETE_VALUE,
+    SIM_REG_RENAME,
+    SIM_REG_QUERY_VALUE,
+    SIM_REG_CREATE,
+    SIM_REG_OPEN,
+    SIM_REG_CLOSE,
+    SIM_REG_FLUSH,
+    SIM_REG_LOAD,
+    SIM_REG_UNLOAD,
+    SIM_REG_QUERY_SECURITY,
+    SIM_REG_SET_SECURITY,
+    SIM_REG_RESTORE,
+    SIM_REG_SAVE,
+    SIM_REG_REPLACE,
+    SIM_REG_QUERY_NAME,
+    SIM_REG_SAVE_MERGED,
+    SIM_REG_NEWER
 };
 
 /* The simulated registry keeps keys and values: sets create them, so that old data can be asked
  * for. Keys above the one that is named come into being without notifications. All return the
  * status the caller of the operation would get. */
+int32_t sim_registry_do(enum sim_registry_kind kind, const struct sim_registry *op);
 int32_t sim_registry_create_key(const struct sim_registry *op);
 int32_t sim_registry_open_key(const struct sim_registry *op);
 int32_t sim_registry_delete_key(const struct sim_registry *op);
@@ -223,6 +288,8 @@ int32_t sim_registry_delete_value(const struct sim_registry *op);
 int32_t sim_registry_query_value(const struct sim_registry *op);
 /* Puts a value there without notifications. */
 void sim_registry_preset(const struct sim_registry *op);
+/* Another driver has a callback at this altitude. */
+void sim_registry_altitude_taken(struct sim_str altitude);
 
 /* --- network --------------------------------------------------------------------------------- */
 
@@ -238,6 +305,8 @@ struct sim_flow {
     bool no_pid;          /* presence bit not set, the value is rubbish */
     bool no_image;
     bool no_flow_handle;
+    bool no_remote; /* the remote address is unknown (FWP_EMPTY) */
+    bool no_local;  /* the local one is */
 };
 
 /* Authorization and, in succession, the established flow. `flow` (nullable) names it until
@@ -261,6 +330,17 @@ void sim_wfp_busy(unsigned times);
 /* Registered callouts, filters and engine handles. */
 unsigned sim_wfp_callouts(void);
 unsigned sim_wfp_filters(void);
+/* Somebody deletes the n-th committed filter (0: the newest); false: there is none. */
+bool sim_wfp_delete_filter(unsigned n);
+/* Somebody adds a filter to every layer: all flows are authorized again. */
+void sim_wfp_foreign_filter(void);
+/* Notifications of a type that no driver knows yet. */
+void sim_wfp_notify_unknown(void);
+/* What the registered callouts take from the traffic of the machine. */
+enum { SIM_OFF_OFFLOAD = 1, SIM_OFF_RSC = 2, SIM_OFF_USO = 4, SIM_OFF_URO = 8 };
+unsigned sim_wfp_switched_off(void);
+/* Classifications that ended in a block since boot. */
+uint64_t sim_net_blocked(void);
 
 /* --- power and shutdown ---------------------------------------------------------------------- */
 
@@ -290,6 +370,8 @@ void sim_file_fail(unsigned ops, int32_t status, uint32_t times);
 void sim_disk_free(uint64_t bytes);
 /* Makes every write take this long in real time. */
 void sim_disk_slow(uint32_t microseconds);
+/* The next write takes only so many bytes, and succeeds. */
+void sim_disk_short_write(uint32_t bytes);
 /* True if the object at this path below sim_disk() was made for SYSTEM and Administrators only and
  * inherits nothing. */
 bool sim_disk_restricted(const char *path);
@@ -352,11 +434,29 @@ uint64_t sim_fault_calls(void);
 /* Name of the DDI that failed; NULL if none did. */
 const char *sim_fault_name(void);
 
+/* The next `times` calls of this function (UINT32_MAX: all) end with this status, which its page
+ * has to list (sim/faults.c). A success that is not STATUS_SUCCESS does its work all the same. */
+void sim_status_next(const char *ddi, int32_t status, uint32_t times);
+/* Only those with this information class. */
+#define SIM_ANY_CLASS UINT32_MAX
+void sim_status_class(const char *ddi, uint32_t class_, int32_t status, uint32_t times);
+void sim_status_clear(void);
+/* Lists what sim_status_next takes, with the rule that says so; false behind the end. */
+bool sim_status_at(size_t index, const char **ddi, const char **rule, int32_t *status);
+
+/* The next `times` removals of a callback or callout answer this, and do nothing. */
+void sim_refuse_removal(int32_t status, uint32_t times);
+
 /* The n-th call of this function by the driver from now on (1: the next) waits at its beginning
  * until `routine` has returned: for what happens just then elsewhere. It is called inside the
  * driver, so it leaves what it does on the machine to another host thread. NULL: nothing is waited
  * for. */
 void sim_meanwhile(const char *ddi, uint32_t n, void (*routine)(void *context), void *argument);
+/* The same when the call has had its effect and has not returned: what a registration makes
+ * possible may come before its caller knows of it. For CmRegisterCallbackEx and
+ * FwpsCalloutRegister. */
+void sim_meanwhile_after(const char *ddi, uint32_t n, void (*routine)(void *context),
+                         void *argument);
 
 /* --- ledger ---------------------------------------------------------------------------------- */
 

@@ -111,10 +111,10 @@ VOID RtlInitUnicodeString(PUNICODE_STRING string, PCWSTR text)
 {
     size_t count = 0;
 
-    SIM_DDI(DISPATCH_LEVEL);
-    while (text && text[count])
+    SIM_DDI(DISPATCH_LEVEL, NULL);
+    /* What a length in bytes cannot hold is cut. */
+    while (text && count < 32766 && text[count])
         count++;
-    SIM_CHECK(count < 32767, "a string of %zu units", count);
     string->Buffer = (PWSTR)(uintptr_t)text;
     string->Length = (USHORT)(count * 2);
     string->MaximumLength = (USHORT)(text ? count * 2 + 2 : 0);
@@ -134,16 +134,18 @@ NTSTATUS sim_notify_add(struct sim_notify_list *list, const char *ddi, void *rou
     node->flavour = flavour;
     pthread_mutex_lock(&list->lock);
     for (; *end; end = &(*end)->next) {
-        if (!made && !(*end)->removed && (*end)->routine == routine)
+        if (!made && !list->many && !(*end)->removed && (*end)->routine == routine)
             break;
     }
-    if (*end || list->count == most) {
+    if (*end || list->count + list->foreign >= most) {
+        NTSTATUS status = *end ? STATUS_INVALID_PARAMETER : list->full;
         pthread_mutex_unlock(&list->lock);
         free(node);
-        return STATUS_INVALID_PARAMETER;
+        return status;
     }
     *end = node;
     list->count++;
+    node->item.rule = list->left;
     sim_item_add(&node->item, SIM_CALLBACK, routine, ddi, 0, __builtin_return_address(0));
     if (made)
         *made = node;
@@ -170,7 +172,8 @@ static void remove_node(struct sim_notify_list *list, const char *ddi, struct si
 
     for (uint32_t i = 0; i < self->inside; i++) {
         if (self->running[i] == node->routine)
-            sim_bugcheck(ddi, "hang: a routine removes itself and waits for its own end");
+            sim_violation(list->itself, ddi,
+                          "hang: a routine removes itself and waits for its own end");
     }
     node->removed = true;
     list->count--;
@@ -255,6 +258,46 @@ bool sim_notify_hold(struct sim_notify_list *list, struct sim_notify *wanted)
     return node != NULL;
 }
 
+/* Decimal numbers of any length: the longer whole part is higher, then the digits decide. */
+static int altitude_compare(const struct sim_wide *a, const struct sim_wide *b)
+{
+    size_t a_whole = 0;
+    size_t b_whole = 0;
+
+    while (a_whole < a->count && a->units[a_whole] != '.')
+        a_whole++;
+    while (b_whole < b->count && b->units[b_whole] != '.')
+        b_whole++;
+    if (a_whole != b_whole)
+        return a_whole > b_whole ? 1 : -1;
+    for (size_t i = 0; i < a->count || i < b->count; i++) {
+        uint16_t none = i == a_whole ? '.' : '0';
+        uint16_t left = i < a->count ? a->units[i] : none;
+        uint16_t right = i < b->count ? b->units[i] : none;
+        if (left != right)
+            return left > right ? 1 : -1;
+    }
+    return 0;
+}
+
+void sim_notify_place(struct sim_notify_list *list, struct sim_notify *node,
+                      struct sim_str altitude)
+{
+    struct sim_notify **at = &list->first;
+
+    pthread_mutex_lock(&list->lock);
+    sim_wide_set(&node->text, altitude);
+    while (*at != node)
+        at = &(*at)->next;
+    *at = node->next;
+    at = &list->first;
+    while (*at && altitude_compare(&(*at)->text, &node->text) > 0)
+        at = &(*at)->next;
+    node->next = *at;
+    *at = node;
+    pthread_mutex_unlock(&list->lock);
+}
+
 bool sim_notify_has_text(struct sim_notify_list *list, struct sim_str text)
 {
     bool found = false;
@@ -272,5 +315,5 @@ void sim_notify_clear(struct sim_notify_list *list)
         sim_item_remove(&list->first->item);
         unlink_node(list, list->first);
     }
-    list->count = 0;
+    list->count = list->foreign = 0;
 }

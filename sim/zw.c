@@ -26,6 +26,8 @@ static struct {
     uint64_t writes;
     uint64_t written;
     bool refuses;
+    uint32_t short_write;     /* bytes that the next write takes; 0: all */
+    _Atomic NTSTATUS planned; /* success of the next call that is not STATUS_SUCCESS */
     struct secured {
         struct secured *next;
         char *path;
@@ -73,6 +75,8 @@ bool sim_zw_boot(void)
     disk.slow_us = 0;
     disk.writes = disk.written = 0;
     disk.refuses = false;
+    disk.short_write = 0;
+    disk.planned = STATUS_SUCCESS;
     return true;
 }
 
@@ -106,6 +110,13 @@ void sim_disk_free(uint64_t bytes)
 {
     pthread_mutex_lock(&disk.lock);
     disk.bytes_free = bytes;
+    pthread_mutex_unlock(&disk.lock);
+}
+
+void sim_disk_short_write(uint32_t bytes)
+{
+    pthread_mutex_lock(&disk.lock);
+    disk.short_write = bytes;
     pthread_mutex_unlock(&disk.lock);
 }
 
@@ -157,9 +168,11 @@ bool sim_file_fails(const char *ddi, enum sim_file_op op, NTSTATUS *status)
 {
     bool fail;
 
-    if (sim_fault(ddi)) {
-        *status = STATUS_INSUFFICIENT_RESOURCES;
-        return true;
+    if (sim_fails(ddi, SIM_ANY_CLASS, STATUS_INSUFFICIENT_RESOURCES, status)) {
+        /* A success, or a write that is still under way, is none. */
+        if (!NT_SUCCESS(*status))
+            return true;
+        disk.planned = *status;
     }
     pthread_mutex_lock(&disk.lock);
     fail = (disk.fail_ops & op) != 0 && disk.fail_times > 0;
@@ -205,9 +218,15 @@ static bool valid_part(const char *part)
            !strpbrk(part, "*?<>|\":/");
 }
 
+#define DONT_REPARSE 0x1000u
+#define REPARSE_POINT_ENCOUNTERED NTSTATUS_OF(0xC000050B)
+
 /* Host path of an NT path; *exists tells about its last part. */
-static NTSTATUS host_path(PUNICODE_STRING name, char *path, size_t room, bool *exists)
+static NTSTATUS host_path(POBJECT_ATTRIBUTES attributes, char *path, size_t room, bool *exists)
 {
+    PUNICODE_STRING name = attributes->ObjectName;
+    struct stat info;
+
     struct sim_str text = sim_str_of(name);
     char *utf8 = sim_utf8(text.units, text.count);
     char *rest = utf8;
@@ -237,6 +256,9 @@ static NTSTATUS host_path(PUNICODE_STRING name, char *path, size_t room, bool *e
             status = STATUS_OBJECT_NAME_INVALID;
         else
             append_part(path, room, part, exists);
+        if (NT_SUCCESS(status) && *exists && (attributes->Attributes & DONT_REPARSE) &&
+            lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
+            status = REPARSE_POINT_ENCOUNTERED;
     }
     free(utf8);
     return status;
@@ -263,6 +285,7 @@ static void file_destroy(void *body)
     for (int i = 0; i < f->entry_count; i++)
         free(f->entries[i]);
     free(f->entries);
+    free(f->pattern);
     free(f->path);
     sim_wide_free(&f->name);
 }
@@ -386,6 +409,13 @@ static NTSTATUS open_host(struct file *f, bool exists, ULONG disposition, PIO_ST
     return STATUS_SUCCESS;
 }
 
+#define SYNCHRONOUS 0x30u /* alertable or not: one of them */
+#define NO_BUFFERING 0x8u
+#define DELETE_ON_CLOSE 0x1000u
+#define WITH_DIRECTORY                                                                             \
+    (FILE_DIRECTORY_FILE | SYNCHRONOUS | 0x2u /* write through */ | 0x4000u /* backup */ |         \
+     0x2000u /* by id */ | 0x200000u /* the reparse point itself */)
+
 static NTSTATUS create_file(const char *ddi, PHANDLE file, ACCESS_MASK access,
                             POBJECT_ATTRIBUTES attributes, PIO_STATUS_BLOCK io, ULONG share,
                             ULONG disposition, ULONG options)
@@ -398,7 +428,7 @@ static NTSTATUS create_file(const char *ddi, PHANDLE file, ACCESS_MASK access,
 
     if (sim_file_fails(ddi, SIM_FILE_CREATE, &status))
         return status;
-    status = host_path(attributes->ObjectName, path, sizeof(path), &exists);
+    status = host_path(attributes, path, sizeof(path), &exists);
     if (!NT_SUCCESS(status))
         return status;
     f = file_make(sim_str_of(attributes->ObjectName));
@@ -407,8 +437,7 @@ static NTSTATUS create_file(const char *ddi, PHANDLE file, ACCESS_MASK access,
     f->access = access == FILE_ALL_ACCESS ? FILE_READ_DATA | FILE_WRITE_DATA | DELETE : access;
     f->share = share;
     f->directory = (options & FILE_DIRECTORY_FILE) != 0;
-    f->synchronous = (options & FILE_SYNCHRONOUS_IO_NONALERT) != 0;
-    SIM_CHECK(!f->synchronous || (access & SYNCHRONIZE), "synchronous, but without SYNCHRONIZE");
+    f->synchronous = (options & SYNCHRONOUS) != 0;
     pthread_mutex_lock(&disk.lock);
     status = shareable(f) ? open_host(f, exists, disposition, io) : STATUS_SHARING_VIOLATION;
     if (NT_SUCCESS(status)) {
@@ -421,10 +450,25 @@ static NTSTATUS create_file(const char *ddi, PHANDLE file, ACCESS_MASK access,
         remember_security(path, &security);
     }
     if (NT_SUCCESS(status))
-        status = sim_handle_open(ddi, f, attributes->Attributes, file);
+        status = sim_handle_open(ddi, f, access, attributes->Attributes, file);
+    if (NT_SUCCESS(status))
+        status = atomic_exchange(&disk.planned, STATUS_SUCCESS);
     io->Status = status;
     sim_object_unref(f);
     return status;
+}
+
+static void check_options(const char *ddi, ACCESS_MASK access, ULONG options)
+{
+    if ((options & SYNCHRONOUS) == SYNCHRONOUS ||
+        ((options & SYNCHRONOUS) && !(access & SYNCHRONIZE)))
+        sim_violation("ZW-002", ddi, "synchronous, but without SYNCHRONIZE, or in both ways");
+    if ((options & FILE_DIRECTORY_FILE) && (options & ~WITH_DIRECTORY))
+        sim_violation("ZW-003", ddi, "options 0x%X do not go with a directory", options);
+    if ((options & NO_BUFFERING) && (access & FILE_APPEND_DATA))
+        sim_violation("ZW-003", ddi, "unbuffered, and for appending");
+    if ((options & DELETE_ON_CLOSE) && !(access & DELETE))
+        sim_violation("ZW-003", ddi, "to be deleted, but without DELETE");
 }
 
 NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attributes,
@@ -433,9 +477,10 @@ NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attri
 {
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    sim_ddi_io(__func__, "ZW-001");
     (void)allocation;
     (void)fileAttributes;
+    check_options(__func__, access, options);
     SIM_CHECK(!ea && !eaLength, "extended attributes are not simulated");
     SIM_CHECK(disposition >= FILE_OPEN && disposition <= FILE_OPEN_IF,
               "disposition %u is not simulated", disposition);
@@ -453,10 +498,10 @@ NTSTATUS ZwDeleteFile(POBJECT_ATTRIBUTES attributes)
     bool exists;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    sim_ddi_io(__func__, "ZW-001");
     if (sim_file_fails(__func__, SIM_FILE_DELETE, &status))
         return status;
-    status = host_path(attributes->ObjectName, path, sizeof(path), &exists);
+    status = host_path(attributes, path, sizeof(path), &exists);
     if (!NT_SUCCESS(status))
         return status;
     if (!exists)
@@ -483,7 +528,8 @@ struct file *sim_file_data(const char *ddi, HANDLE handle, HANDLE event, PIO_APC
     if (event || apc)
         sim_bugcheck(ddi, "only synchronous files are simulated");
     if (f && !f->synchronous)
-        sim_bugcheck(ddi, "the file is not open for synchronous use: the buffer may still be read");
+        sim_violation("ZW-010", ddi,
+                      "the file is not open for synchronous use: the buffer may still be read");
     if (f && f->fd < 0) {
         sim_object_unref(f);
         return NULL;
@@ -517,7 +563,7 @@ NTSTATUS ZwWriteFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcCo
     NTSTATUS status;
     uint32_t slow;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    sim_ddi_io(__func__, "ZW-001");
     (void)apcContext;
     (void)key;
     if (sim_file_fails(__func__, SIM_FILE_WRITE, &status)) {
@@ -528,6 +574,9 @@ NTSTATUS ZwWriteFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PVOID apcCo
     if (!f)
         return STATUS_INVALID_HANDLE;
     pthread_mutex_lock(&disk.lock);
+    if (disk.short_write && disk.short_write < length)
+        length = disk.short_write;
+    disk.short_write = 0;
     at = offset && offset->QuadPart >= 0 && (f->access & FILE_WRITE_DATA) ? offset->QuadPart
          : offset                                                         ? -1
                   : (int64_t)lseek(f->fd, 0, SEEK_CUR);
@@ -559,12 +608,12 @@ NTSTATUS ZwFlushBuffersFile(HANDLE file, PIO_STATUS_BLOCK io)
     struct file *f;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    sim_ddi_io(__func__, "ZW-001");
     if (sim_file_fails(__func__, SIM_FILE_FLUSH, &status))
         return status;
-    f = sim_handle_body(file, SIM_TYPE_FILE);
+    f = sim_handle_body_for(file, SIM_TYPE_FILE, 0, &status);
     if (!f)
-        return STATUS_INVALID_HANDLE;
+        return status;
     io->Status = STATUS_SUCCESS;
     io->Information = 0;
     sim_object_unref(f);

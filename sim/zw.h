@@ -13,6 +13,7 @@ struct file {
     struct sim_wide name;
     struct file *next; /* open files of the disk */
     char *path;
+    char *pattern; /* of a listing */
     struct dirent **entries;
     int entry_count;
     int entry_next;

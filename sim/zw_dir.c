@@ -56,8 +56,25 @@ static ULONG attributes_of(const struct file *f, const char *name)
     return attributes ? attributes : FILE_ATTRIBUTE_NORMAL;
 }
 
-static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uint8_t *buffer,
-                           ULONG length, PIO_STATUS_BLOCK io)
+/* The first name does not fit: what is said depends on whether the caller has seen names before. */
+static NTSTATUS no_room(bool first, uint8_t *buffer, ULONG length, ULONG needed,
+                        PIO_STATUS_BLOCK io)
+{
+    const ULONG fixed = FIELD_OFFSET(FILE_DIRECTORY_INFORMATION, FileName);
+
+    io->Information = 0;
+    if (!first)
+        return STATUS_SUCCESS;
+    if (length < fixed)
+        return STATUS_BUFFER_TOO_SMALL;
+    memset(buffer, 0, fixed);
+    ((FILE_DIRECTORY_INFORMATION *)(void *)buffer)->FileNameLength = needed - fixed;
+    io->Information = fixed;
+    return STATUS_BUFFER_OVERFLOW;
+}
+
+static NTSTATUS list_names(struct file *f, const char *pattern, bool single, bool first,
+                           uint8_t *buffer, ULONG length, PIO_STATUS_BLOCK io)
 {
     ULONG used = 0;
     ULONG *link = NULL;
@@ -75,7 +92,7 @@ static NTSTATUS list_names(struct file *f, const char *pattern, bool single, uin
         bytes = (ULONG)(FIELD_OFFSET(FILE_DIRECTORY_INFORMATION, FileName) + units * 2);
         if (used + bytes > length) {
             if (!link)
-                return STATUS_BUFFER_OVERFLOW;
+                return no_room(first, buffer, length, bytes, io);
             break;
         }
         if (link)
@@ -102,11 +119,10 @@ NTSTATUS ZwQueryDirectoryFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PV
 {
     struct sim_str text = sim_str_of(pattern);
     struct file *f;
-    char *wanted;
     bool first;
     NTSTATUS status;
 
-    SIM_DDI(PASSIVE_LEVEL);
+    sim_ddi_io(__func__, "ZW-001");
     (void)apcContext;
     SIM_CHECK(class_ == FileDirectoryInformation, "class %u is not simulated", class_);
     if (sim_file_fails(__func__, SIM_FILE_QUERY, &status))
@@ -114,17 +130,19 @@ NTSTATUS ZwQueryDirectoryFile(HANDLE file, HANDLE event, PIO_APC_ROUTINE apc, PV
     f = sim_file_data(__func__, file, event, apc);
     if (!f)
         return STATUS_INVALID_HANDLE;
+    io->Information = 0;
     first = !f->entries;
     if (restart)
         f->entry_next = 0;
     if (first)
         f->entry_count = scandir(f->path, &f->entries, NULL, alphasort);
-    wanted = text.count ? sim_utf8(text.units, text.count) : strdup("*");
+    /* What is looked for is said once, with the first call. */
+    if (!f->pattern)
+        f->pattern = text.count ? sim_utf8(text.units, text.count) : strdup("*");
     status = f->entry_count < 0 ? STATUS_IO_DEVICE_ERROR
-                                : list_names(f, wanted, single, buffer, length, io);
+                                : list_names(f, f->pattern, single, first, buffer, length, io);
     if (status == STATUS_NO_MORE_FILES && first)
         status = STATUS_NO_SUCH_FILE;
-    free(wanted);
     io->Status = status;
     sim_object_unref(f);
     return status;

@@ -58,6 +58,7 @@ def check(tally, name, args):
 def style(tally, _):
     say("style")
     check(tally, "include direction", ["python3", "tools/check_includes.py", "."])
+    check(tally, "rules of the kernel's interfaces", ["python3", "tools/check_rules.py", "."])
     check(tally, "style rules", ["python3", "tools/check_style.py", "."])
     files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]",
                                "cli/*.[ch]", "driver/**/*.[ch]", "sim/*.[ch]", "tests/**/*.[ch]")
@@ -75,6 +76,18 @@ def headers(tally, _):
         check(tally, "header %s" % name,
               ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-fsyntax-only",
                "-x", "c", header])
+
+
+def driver_facts(tally, _):
+    """Constants and layouts of the driver's own headers, against those that come with mingw-w64."""
+    say("facts of the driver's headers")
+    result = run([sys.executable, "tools/check_ddk.py"])
+    if result.returncode == 77:
+        tally.skip("facts of the driver's headers", "mingw-w64 is not installed")
+    elif result.returncode != 0:
+        tally.fail("facts of the driver's headers", result.stdout)
+    else:
+        tally.ok()
 
 
 def models(tally, options):
@@ -255,6 +268,7 @@ def main():
     if wanted("style"):
         style(tally, options)
         headers(tally, options)
+        driver_facts(tally, options)
     if wanted("models"):
         models(tally, options)
     if wanted("unit") or wanted("integration") or wanted("wine"):

@@ -46,7 +46,7 @@ OS_FILES = {"lib/base/file_posix.c": "files", "lib/base/file_win.c": "files",
 WINDOWS_TEXT = "base/text_win.h"
 
 # The tool's one file that knows the driver's protocol.
-CONTROL_FILE = {"cli/control.c": {"kda_ioctl.h", "kda_settings.h"}}
+CONTROL_FILE = {"cli/control.c": {"kda_ioctl.h", "kda_jsonl.h", "kda_settings.h"}}
 
 # The contract: what a freestanding compiler has, its own files, and vectors in one of them.
 EVENT_HEADERS = {"stddef.h", "stdint.h", "stdatomic.h"}

@@ -26,7 +26,8 @@ static size_t optional_size(uint8_t mask)
 {
     size_t size = 0;
     for (size_t i = 0; i < sizeof(optional); i++)
-        size += mask >> i & 1u ? optional[i] : 0u;
+        if ((mask >> i & 1u) != 0)
+            size += optional[i];
     return size;
 }
 

@@ -109,7 +109,7 @@ class DriverBuild(unittest.TestCase):
             self.refused(changed(at, data[at] & ~(bit if bit <= 0xFF else bit >> 8)), "flag is missing")
         self.refused(changed(optional + 112, 0, 0x10, 0, 0, 8), "has exports")
         self.refused(changed(optional + 112 + 8 * 5 + 4, 0, 0, 0, 0), "has no relocations")
-        self.refused(changed(optional + 16, 0, 0x10), "entry point is not in INIT")
+        self.refused(changed(optional + 16, 0, 0x10, 0, 0), "entry point is not in INIT")
         self.refused(changed(0, 0), "no MZ header")
         self.refused(data[:pe + 40], "the file ends")
         self.refused(data[:0x1000], "behind the end of the file")

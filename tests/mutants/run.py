@@ -22,7 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TREES = ["CMakeLists.txt", "event", "driver", "sim", "include", "lib", "tools", "tests/unit",
-         "tests/sim", "tests/support", "tests/images", "cli"]
+         "tests/sim", "tests/support", "tests/images", "tests/evidence", "cli"]
 # A mistake that makes something wait for ever is caught when this time is over.
 ENVIRONMENT = dict(os.environ, KDA_SIM_HANG_MS="3000", KDA_SIM_CYCLES="40")
 TEST_SECONDS = 40

@@ -108,12 +108,13 @@ static const struct request requests[] = {
     {KDA_IOCTL_STATUS, 0, sizeof(struct kda_control_status)},
     {KDA_IOCTL_KINDS, sizeof(struct kda_control_kinds), sizeof(struct kda_control_kinds)},
     {KDA_IOCTL_FLUSH, sizeof(struct kda_control), 0},
+    {KDA_IOCTL_TROUBLES, 0, sizeof(struct kda_control_troubles)},
 };
 
 static void wrong_lengths(void **state)
 {
     struct sim_reader *reader = open_device();
-    static uint8_t in[4096], out[4096];
+    static uint8_t in[8192], out[8192];
     size_t returned;
 
     (void)state;
@@ -159,7 +160,7 @@ static void unknown_requests(void **state)
     for (uint32_t function = 0x7F0; function < 0x820; function++) {
         for (uint32_t method = 0; method < 4; method++) {
             uint32_t code = KDA_CONTROL_CODE(function, 1u) | method;
-            if (code == KDA_IOCTL_VERSION || code == KDA_IOCTL_STATUS)
+            if (code == KDA_IOCTL_VERSION || code == KDA_IOCTL_STATUS || code == KDA_IOCTL_TROUBLES)
                 continue;
             assert_int_equal(sim_reader_control(reader, code, buffer, sizeof(buffer), buffer,
                                                 sizeof(buffer), NULL),

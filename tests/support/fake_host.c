@@ -213,6 +213,34 @@ static uint32_t answer_status(const struct fake_host *fake, void *out, size_t ou
     return answer(fake, &status, sizeof(status), out, out_size, returned);
 }
 
+static uint32_t answer_troubles(const struct fake_host *fake, void *out, size_t out_size,
+                                size_t *returned)
+{
+    static const char open[] = "FwpmEngineOpen0", arm[] = "KdapArm";
+    static struct kda_control_troubles troubles;
+    if (fake->old_driver)
+        return 1; /* ERROR_INVALID_FUNCTION */
+    memset(&troubles, 0, sizeof(troubles));
+    troubles.head = (struct kda_control){fake->protocol, sizeof(troubles)};
+    troubles.total = 42;
+    troubles.sensor_count = 1;
+    memcpy(troubles.sensors[0].name, "network", 8);
+    troubles.sensors[0].state = fake->sensor_state;
+    troubles.sensors[0].since = UINT64_C(0x1DC7A2C5F4C8000);
+    troubles.failure_count = fake->failure_count;
+    if (fake->sensor_status) {
+        troubles.sensors[0].status = fake->sensor_status;
+        memcpy(troubles.sensors[0].call, open, sizeof(open));
+        memcpy(troubles.sensors[0].place, arm, sizeof(arm));
+    }
+    memcpy(troubles.failures[0].call, open, sizeof(open));
+    memcpy(troubles.failures[0].place, arm, sizeof(arm));
+    troubles.failures[0].status = (int32_t)0xC0020017u;
+    troubles.failures[0].count = 41;
+    troubles.failures[0].last = UINT64_C(0x1DC7A2C5F4C8000);
+    return answer(fake, &troubles, sizeof(troubles), out, out_size, returned);
+}
+
 static uint32_t answer_kinds(struct fake_host *fake, const void *in, size_t in_size, void *out,
                              size_t out_size, size_t *returned)
 {
@@ -241,6 +269,8 @@ static uint32_t device_control(void *context, uint32_t code, const void *in, siz
         return answer_version(fake, out, out_size, returned);
     case KDA_IOCTL_STATUS:
         return answer_status(fake, out, out_size, returned);
+    case KDA_IOCTL_TROUBLES:
+        return answer_troubles(fake, out, out_size, returned);
     case KDA_IOCTL_KINDS:
         return answer_kinds(fake, in, in_size, out, out_size, returned);
     default:

@@ -36,6 +36,10 @@ struct fake_host {
     uint32_t writing;
     int32_t write_status;
     uint64_t offered[64], written[64], lost[64], filtered[64];
+    bool old_driver;       /* knows no request for troubles */
+    uint32_t sensor_state; /* of the one sensor that is told */
+    int32_t sensor_status;
+    uint32_t failure_count; /* as the driver says it; one entry is there */
     uint32_t control_error;
     size_t answer_short; /* bytes that an answer lacks */
     const char *reads[FAKE_READS];

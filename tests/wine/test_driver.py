@@ -124,7 +124,8 @@ class Requests(Driver):
                 (KINDS, 24, head(24, 1, struct.pack("<QQ", 0, 1)), PARAMETER),
                 (FLUSH, 0, head(8, 0), REVISION), (FLUSH, 0, head(9), REVISION),
                 (FLUSH, 1, head(8), BUFFER), (FLUSH, 0, head(8) + "00", BUFFER), (FLUSH, 0, "", BUFFER),
-                (0x226010, 0, "", FUNCTION), (0x22E000, 64, "00", FUNCTION), (0, 0, "", FUNCTION),
+                (0x226010, 0, "", BUFFER), (0x226014, 0, "", FUNCTION),
+                (0x22E000, 64, "00", FUNCTION), (0, 0, "", FUNCTION),
                 (VERSION | 3, 32, "", FUNCTION), (STATUS | 1, STATUS_BYTES, "", FUNCTION)):
             with self.subTest(code=hex(code), out=out, text=text[:64]):
                 self.assertEqual(self.client("ioctl", 1, code, out, text), error)

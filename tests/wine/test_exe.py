@@ -105,9 +105,11 @@ class Names(unittest.TestCase):
     def test_output_folder(self):
         here, there = (os.path.join(self.folder, name) for name in ("here", "Tabellen-ß"))
         for _ in range(2):  # into a folder that is new, and over the tables of the run before
-            self.assertEqual(common.kda("map", "-f", "csv", "-o", here, self.image).returncode, 0)
+            expected = common.kda("map", "-f", "csv", "-o", here, self.image)
+            self.assertIn(expected.returncode, (0, 4))
             result = exe("map", "-f", "csv", "-o", there, self.image)
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual((result.returncode, result.stderr),
+                             (expected.returncode, expected.stderr))
             self.assertEqual(sorted(os.listdir(there)), sorted(os.listdir(here)))
             for name in set(os.listdir(here)) - {"info.csv"}:
                 with open(os.path.join(here, name), "rb") as a, \
@@ -232,7 +234,7 @@ class Symbols(unittest.TestCase):
 
     def test_pdb_and_the_profile_it_leaves(self):
         result = exe("info", "-f", "jsonl", self.image)
-        self.assertEqual(json.loads(result.stdout)["symbol_source"], "fitted")
+        self.assertEqual(json.loads(result.stdout.splitlines()[0])["symbol_source"], "fitted")
         result = exe("symbols", "add", wine_host.windows_path(self.pdb), self.image)
         self.assertEqual(result.returncode, 0, result.stderr)
         kept = self.profiles()
@@ -241,7 +243,7 @@ class Symbols(unittest.TestCase):
         result = exe("sessions", self.image, "-f", "jsonl")
         self.assertEqual((result.returncode, result.stdout), (0, self.expected))
         result = exe("info", "-f", "jsonl", self.image)
-        self.assertEqual(json.loads(result.stdout)["symbol_source"], "cache")
+        self.assertEqual(json.loads(result.stdout.splitlines()[0])["symbol_source"], "cache")
         # The same bytes as the one that the tool of this system keeps.
         cache = os.path.join(self.folder, "cache")
         here = common.kda("symbols", "add", self.pdb, self.image, env={"XDG_CACHE_HOME": cache})

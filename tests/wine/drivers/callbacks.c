@@ -325,6 +325,13 @@ NTSTATUS SHIM(CmCallbackGetKeyObjectIDEx)(PLARGE_INTEGER cookie, PVOID object, P
     return STATUS_SUCCESS;
 }
 
+PVOID SHIM(CmGetBoundTransaction)(PLARGE_INTEGER cookie, PVOID object)
+{
+    UNREFERENCED_PARAMETER(cookie);
+    UNREFERENCED_PARAMETER(object);
+    return NULL;
+}
+
 VOID SHIM(CmCallbackReleaseKeyObjectIDEx)(PCUNICODE_STRING objectName)
 {
     UNREFERENCED_PARAMETER(objectName);

@@ -48,7 +48,7 @@ static TEST_CALLOUT *Find(const GUID *key)
 
 /* --- callouts -------------------------------------------------------------------------------- */
 
-NTSTATUS FwpsCalloutRegister1(PVOID deviceObject, const FWPS_CALLOUT1 *callout, UINT32 *calloutId)
+NTSTATUS FwpsCalloutRegister2(PVOID deviceObject, const FWPS_CALLOUT2 *callout, UINT32 *calloutId)
 {
     if (deviceObject == NULL || callout->classifyFn == NULL || callout->notifyFn == NULL)
         return STATUS_INVALID_PARAMETER;
@@ -112,7 +112,7 @@ BOOLEAN TestClassify(const FWPS_INCOMING_VALUES0 *values,
             continue;
         RtlZeroMemory(&out, sizeof out);
         out.rights = FWPS_RIGHT_ACTION_WRITE;
-        ((FWPS_CALLOUT_CLASSIFY_FN1)(ULONG_PTR)routine)(values, metadata, NULL, NULL, NULL, 0,
+        ((FWPS_CALLOUT_CLASSIFY_FN2)(ULONG_PTR)routine)(values, metadata, NULL, NULL, NULL, 0,
                                                         &out);
         TestLeave(&Callouts[i].Gate);
         called = out.actionType == FWP_ACTION_CONTINUE;

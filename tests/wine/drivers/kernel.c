@@ -123,6 +123,64 @@ VOID SHIM(ExWaitForRundownProtectionRelease)(PEX_RUNDOWN_REF reference)
         KeDelayExecutionThread(KernelMode, FALSE, &wait);
 }
 
+/* One counter is enough here. */
+struct _EX_RUNDOWN_REF_CACHE_AWARE {
+    EX_RUNDOWN_REF One;
+    ULONG Tag;
+};
+
+PEX_RUNDOWN_REF_CACHE_AWARE SHIM(ExAllocateCacheAwareRundownProtection)(POOL_TYPE poolType,
+                                                                        ULONG tag)
+{
+    PEX_RUNDOWN_REF_CACHE_AWARE made = SHIM(ExAllocatePoolWithTag)(poolType, sizeof *made, tag);
+
+    if (made == NULL)
+        return NULL;
+    made->Tag = tag;
+    SHIM(ExInitializeRundownProtection)(&made->One);
+    return made;
+}
+
+VOID SHIM(ExFreeCacheAwareRundownProtection)(PEX_RUNDOWN_REF_CACHE_AWARE reference)
+{
+    Release(reference, reference->Tag);
+}
+
+BOOLEAN SHIM(ExAcquireRundownProtectionCacheAware)(PEX_RUNDOWN_REF_CACHE_AWARE reference)
+{
+    return SHIM(ExAcquireRundownProtection)(&reference->One);
+}
+
+VOID SHIM(ExReleaseRundownProtectionCacheAware)(PEX_RUNDOWN_REF_CACHE_AWARE reference)
+{
+    SHIM(ExReleaseRundownProtection)(&reference->One);
+}
+
+VOID SHIM(ExWaitForRundownProtectionReleaseCacheAware)(PEX_RUNDOWN_REF_CACHE_AWARE reference)
+{
+    SHIM(ExWaitForRundownProtectionRelease)(&reference->One);
+}
+
+/* --- states of a thread ---------------------------------------------------------------------- */
+
+BOOLEAN SHIM(KeAreAllApcsDisabled)(VOID)
+{
+    return FALSE;
+}
+
+PIRP SHIM(IoGetTopLevelIrp)(VOID)
+{
+    return NULL;
+}
+
+VOID SHIM(KeEnterCriticalRegion)(VOID)
+{
+}
+
+VOID SHIM(KeLeaveCriticalRegion)(VOID)
+{
+}
+
 /* --- objects --------------------------------------------------------------------------------- */
 
 static TEST_OBJECT Callback = {TEST_MAGIC, 0};
