@@ -112,6 +112,20 @@ struct kda_etw_session *kda_etw_session_at(const struct kda_etw *etw,
     return kda_etw_lookup(&etw->sessions, &etw->session_by_slot, slot_key(etw, silo, slot));
 }
 
+/* A context whose own slot holds it is not a second session in another one. */
+static bool stands_elsewhere(struct kda_etw *etw, const struct kda_etw_silo *silo, uint32_t slot,
+                             uint64_t va)
+{
+    uint64_t id;
+    uint8_t bytes[8];
+    return kda_has_field(etw->kernel, KDA_F_WMI_LOGGER_CONTEXT_LoggerId) &&
+           kda_read_field(etw->kernel, va, KDA_F_WMI_LOGGER_CONTEXT_LoggerId, &id, NULL) ==
+               KDA_OK &&
+           id != slot && id < silo->slots &&
+           kda_read(etw->kernel, silo->array + id * 8u, bytes, sizeof(bytes), NULL) == KDA_OK &&
+           (kda_le64(bytes) & ~(uint64_t)1) == va;
+}
+
 static void add_session(struct kda_etw *etw, struct kda_etw_silo *silo, uint32_t slot,
                         uint64_t slot_va, uint64_t value)
 {
@@ -122,6 +136,12 @@ static void add_session(struct kda_etw *etw, struct kda_etw_silo *silo, uint32_t
     if (!kda_is_kernel_va(etw->kernel, va) || (va & 7) != 0) {
         kda_gaps_add(kda_etw_gaps(etw), "session_slot", slot_va, KDA_BAD_DATA,
                      "slot %u holds 0x%016llx, no kernel address", slot, (unsigned long long)value);
+        return;
+    }
+    if (stands_elsewhere(etw, silo, slot, va)) {
+        kda_gaps_add(kda_etw_gaps(etw), "session_slot", slot_va, KDA_BAD_DATA,
+                     "slot %u points at 0x%016llx, the session of another slot", slot,
+                     (unsigned long long)va);
         return;
     }
     if (!kda_etw_plausible_session(etw, va, slot)) {

@@ -157,6 +157,12 @@ static enum kda_step on_job(void *context, uint64_t link_va, enum kda_link how)
     return KDA_STEP_TAKE;
 }
 
+static bool is_fitted(const struct kda_etw *etw)
+{
+    const struct kda_symbols *symbols = kda_kernel_symbols(etw->kernel);
+    return symbols && strcmp(kda_symbols_info(symbols)->source, "fitted") == 0;
+}
+
 /* A fitted layout may lack the way from a job to its globals: containers that processes name are
  * then known to exist and nothing more, unless an object's back pointer leads to them. */
 static void say_unresolved(struct kda_etw *etw)
@@ -186,6 +192,7 @@ enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err)
     uint64_t head = kda_symbol_va(kernel, KDA_SYM_PspJobList);
     if (head && kda_has_field(kernel, KDA_F_EJOB_JobLinks))
         kda_etw_walk(etw, head, KDA_MAX_PROCESSES, "jobs", on_job, etw);
+
     /* Second witness: the jobs that processes name. */
     const struct kda_process *processes;
     size_t count;
@@ -240,11 +247,10 @@ struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
 struct kda_etw_silo *kda_etw_default_silo(struct kda_etw *etw, bool readable,
                                           enum kda_field_id member)
 {
-    const struct kda_symbols *symbols = kda_kernel_symbols(etw->kernel);
     /* A build without the member has objects of the host alone. A layout that was worked out may
      * just not know it: then nobody can tell. */
-    bool unknown = !kda_has_field(etw->kernel, member) && etw->silos[0].state != 0 && symbols &&
-                   strcmp(kda_symbols_info(symbols)->source, "fitted") == 0;
+    bool unknown =
+        !kda_has_field(etw->kernel, member) && etw->silos[0].state != 0 && is_fitted(etw);
     /* Nor of an object that could not be read, where there are containers. */
     unknown = unknown || (!readable && etw->silo_count > 1);
     return unknown || (readable && kda_has_field(etw->kernel, member)) ? NULL : &etw->silos[0];

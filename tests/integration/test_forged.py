@@ -179,7 +179,9 @@ class ForgedChecks:
                 continue
             self.assertEqual((row["pid"], row["ppid"]), (truth["pid"], truth["ppid"]))
             self.assertEqual(row["name"], truth["name"][:14])
-            self.assertEqual(row["silo"], self.labels[truth["silo"]])
+            # A layout that was worked out may not know whether a job is a container's.
+            if "silo" in row or "none" not in self.options:
+                self.assertEqual(row["silo"], self.labels[truth["silo"]])
             if truth["path_readable"] and not has_surrogates(truth["path"]):
                 self.assertEqual(row.get("image", ""), truth["path"])
             if self.truth["holes"]:
