@@ -251,8 +251,8 @@ struct kda_etw_silo *kda_etw_default_silo(struct kda_etw *etw, bool readable,
      * just not know it: then nobody can tell. */
     bool unknown =
         !kda_has_field(etw->kernel, member) && etw->silos[0].state != 0 && is_fitted(etw);
-    /* Nor of an object that could not be read, where there are containers. */
-    unknown = unknown || (!readable && etw->silo_count > 1);
+    /* Nor of an object that could not be read, on a build that has containers. */
+    unknown = unknown || (!readable && etw->silos[0].state != 0);
     return unknown || (readable && kda_has_field(etw->kernel, member)) ? NULL : &etw->silos[0];
 }
 
