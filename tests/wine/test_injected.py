@@ -230,8 +230,8 @@ class Callouts(Injected):
         self.machine.switches(busy=-1)
         # The driver asks for longer than the service manager waits: 1053, and the stop goes on.
         self.assertIn(self.client("stop", "kdamonitor"), ("", 1053))
-        # Its own driver object, and the eight callouts.
-        kept = dict(NOTHING, objects=1, callouts=8)
+        # Its own driver object, the eight callouts, and the rundown that lets none of them in.
+        kept = dict(NOTHING, blocks=1, objects=1, callouts=8)
         self.machine.wait_for(lambda: self.machine.ledger() == kept)
         for n in range(10):
             self.assertEqual(self.machine.order("classify %d" % n), "1")
