@@ -26,7 +26,7 @@ static size_t optional_size(uint8_t mask)
 {
     size_t size = 0;
     for (size_t i = 0; i < sizeof(optional); i++)
-        if ((mask >> i & 1u) != 0)
+        if (((unsigned)mask >> i & 1u) != 0)
             size += optional[i];
     return size;
 }
