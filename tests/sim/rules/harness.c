@@ -223,9 +223,13 @@ int main(int count, char **arguments)
     for (const struct rule_test *t = tests; t; t = t->next) {
         if (count > 1 && !strstr(t->rules, arguments[1]))
             continue;
+        bool right = run(t);
         ran++;
-        failed += !run(t);
+        failed += !right;
+        /* TAP, as the other test programs give it to tests/run.py. */
+        printf("%s %u - %s %s\n", right ? "ok" : "not ok", ran, t->rules, t->name);
+        fflush(stdout);
     }
-    printf("%u tests of the rule book, %u failed\n", ran, failed);
+    printf("# %u tests of the rule book, %u failed\n", ran, failed);
     return failed || !ran;
 }
