@@ -103,6 +103,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct kda_log_listener listener = {put_finding, put_verdict, NULL, report};
     check(kda_log_verify(log, &listener, NULL) == KDA_OK, "verifying memory failed");
     kda_log_close(log);
-    check(kda_report_close(report, NULL) == KDA_OK, "the report failed");
+    enum kda_status status = kda_report_close(report, NULL);
+    /* A table, as csv or tsv, holds one kind of row. */
+    bool one_kind = format && strcmp(format->name + 1, "sv") == 0;
+    check(status == KDA_OK || (one_kind && status == KDA_USAGE), "the report failed");
     return 0;
 }

@@ -390,7 +390,8 @@ static void test_memory_failures(void **state)
             if (status == KDA_OK) {
                 for (unsigned i = 0; i < 100; i++)
                     kda_report_process(report, &process, NULL);
-                kda_report_session(report, &session);
+                if (strcmp(formats[f], "csv") != 0) /* a csv file holds one kind */
+                    kda_report_session(report, &session);
                 status = kda_report_close(report, NULL);
             }
             bool fired = kda_fault_fired();
