@@ -13,12 +13,14 @@ static _Thread_local struct sim_ctx context;
 static _Atomic uint64_t boots;
 static _Atomic uint32_t next_cpu;
 static struct {
-    _Atomic(const char *) ddi; /* NULL: nobody */
-    _Atomic uint32_t calls;    /* until it is the one */
+    pthread_mutex_t lock; /* of all but the first look at `planned` */
+    atomic_bool planned;
+    const char *ddi;
+    uint32_t calls; /* until it is the one */
     void (*routine)(void *context);
     void *context;
     bool leaves;
-} meanwhile;
+} meanwhile = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- bug checks ------------------------------------------------------------------------------ */
 
@@ -52,15 +54,31 @@ _Noreturn void sim_violation(const char *rule, const char *where, const char *fo
     stop(rule, where, format, arguments);
 }
 
+/* True for the call that was waited for; the plan is over then. */
+static bool take_meeting(const char *ddi, bool leaves, void (**routine)(void *context),
+                         void **argument)
+{
+    bool taken;
+
+    pthread_mutex_lock(&meanwhile.lock);
+    taken = atomic_load(&meanwhile.planned) && meanwhile.leaves == leaves &&
+            strcmp(meanwhile.ddi, ddi) == 0 && --meanwhile.calls == 0;
+    *routine = meanwhile.routine;
+    *argument = meanwhile.context;
+    if (taken)
+        atomic_store(&meanwhile.planned, false);
+    pthread_mutex_unlock(&meanwhile.lock);
+    return taken;
+}
+
 static void meet(const char *ddi, bool leaves)
 {
-    const char *wanted = atomic_load(&meanwhile.ddi);
+    void (*routine)(void *context);
+    void *argument;
 
-    if (wanted && meanwhile.leaves == leaves && strcmp(wanted, ddi) == 0 &&
-        atomic_fetch_sub(&meanwhile.calls, 1) == 1) {
-        atomic_store(&meanwhile.ddi, NULL);
-        meanwhile.routine(meanwhile.context);
-    }
+    if (atomic_load_explicit(&meanwhile.planned, memory_order_relaxed) &&
+        take_meeting(ddi, leaves, &routine, &argument))
+        routine(argument);
 }
 
 void sim_ddi(const char *ddi, const char *rule, unsigned irql)
@@ -107,12 +125,14 @@ VOID SimAssertionFailed(const char *expression, const char *file, int line)
 static void plan_meeting(const char *ddi, uint32_t n, bool leaves, void (*routine)(void *context),
                          void *argument)
 {
-    atomic_store(&meanwhile.ddi, NULL);
-    meanwhile.routine = routine;
+    pthread_mutex_lock(&meanwhile.lock);
+    meanwhile.ddi = ddi;
+    meanwhile.calls = n;
     meanwhile.leaves = leaves;
-    atomic_store(&meanwhile.calls, n);
+    meanwhile.routine = routine;
     meanwhile.context = argument;
-    atomic_store(&meanwhile.ddi, ddi);
+    atomic_store(&meanwhile.planned, routine != NULL);
+    pthread_mutex_unlock(&meanwhile.lock);
 }
 
 void sim_meanwhile(const char *ddi, uint32_t n, void (*routine)(void *context), void *argument)

@@ -17,7 +17,7 @@ struct sim_thr {
     uint32_t tid;
     _Atomic int32_t exit_status; /* asked for while the process or thread ends */
     bool no_start_address;
-    bool ended;
+    atomic_bool ended; /* set under the dispatcher lock, asked without it */
     /* Of system threads that the driver made. */
     struct sim_item item;
     PKSTART_ROUTINE routine;
@@ -39,7 +39,7 @@ struct sim_proc {
     uint32_t pid;
     uint32_t parent_pid;
     _Atomic int32_t exit_status; /* asked for while the process or thread ends */
-    bool ended;
+    atomic_bool ended;
     void *token;
     void *file; /* file object of the image */
 };
