@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 
-#define BUCKETS 64u
 #define BUCKET_SIZE 56u
 #define LIST_ENTRY_SIZE 16u
 
@@ -104,10 +103,7 @@ static void check_consumer(struct kda_audit *audit)
 
 static uint64_t bucket_of(const struct kda_etw_provider *row)
 {
-    uint32_t hash = 0;
-    for (size_t i = 0; i < 16; i += 4)
-        hash ^= kda_le32(row->guid + i);
-    return row->silo->table + (uint64_t)(hash & (BUCKETS - 1)) * BUCKET_SIZE;
+    return row->silo->table + (uint64_t)kda_etw_bucket_of(row->guid) * BUCKET_SIZE;
 }
 
 static void provider(struct kda_audit *audit, const struct kda_etw_provider *row)

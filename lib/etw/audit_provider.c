@@ -11,7 +11,6 @@
 #include "base/text.h"
 
 #define BUCKET_SIZE 0x38u /* three list heads and a lock; docs/etw.md */
-#define BUCKET_COUNT 64u
 #define BUCKET_LISTS 3u
 #define LIST_ENTRY_SIZE 16u
 
@@ -151,14 +150,6 @@ static void check_dead_session(struct kda_audit *audit)
 
 /* ---- entries off their list ---- */
 
-static uint64_t bucket_of(const struct kda_etw_provider *provider)
-{
-    uint32_t hash = 0;
-    for (size_t i = 0; i < 16; i += 4)
-        hash ^= kda_le32(provider->guid + i);
-    return hash & (BUCKET_COUNT - 1);
-}
-
 static void unlinked(struct kda_audit *audit, const struct kda_etw_provider *provider,
                      const struct kda_subject *subject)
 {
@@ -170,7 +161,8 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_provider *pro
         kda_audit_open(audit, subject, "which list it should be on is not known");
         return;
     }
-    uint64_t head = provider->silo->table + bucket_of(provider) * BUCKET_SIZE;
+    uint64_t head =
+        provider->silo->table + (uint64_t)kda_etw_bucket_of(provider->guid) * BUCKET_SIZE;
     uint64_t link = kda_audit_member(audit, provider->va, KDA_F_ETW_GUID_ENTRY_GuidList);
     for (unsigned type = 0; type < BUCKET_LISTS; type++) {
         if (provider->has_type && type != (unsigned)provider->type)
@@ -186,7 +178,8 @@ static void unlinked(struct kda_audit *audit, const struct kda_etw_provider *pro
         head += (uint64_t)provider->type * LIST_ENTRY_SIZE;
     kda_audit_finding(audit, KDA_SEVERITY_CRITICAL, subject,
                       "the entry was taken off its hash bucket: no session can find it any more");
-    kda_audit_hex(audit, "bucket", head, bucket_of(provider), "a list that holds the entry");
+    kda_audit_hex(audit, "bucket", head, kda_etw_bucket_of(provider->guid),
+                  "a list that holds the entry");
     if (provider->registration_count > 0)
         kda_audit_hex(
             audit, "GuidEntry",

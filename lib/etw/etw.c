@@ -363,7 +363,7 @@ void kda_etw_free(struct kda_etw *etw)
     kda_map_deinit(&etw->consumer_by_va);
     kda_map_deinit(&etw->provider_by_va);
     kda_map_deinit(&etw->registration_by_va);
-    kda_map_deinit(&etw->tables_read);
+    kda_map_deinit(&etw->looked_at);
     kda_map_deinit(&etw->refused);
     kda_map_deinit(&etw->named_once);
     kda_map_deinit(&etw->named_process);

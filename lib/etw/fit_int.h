@@ -7,6 +7,7 @@
 #ifndef KDA_ETW_FIT_INT_H
 #define KDA_ETW_FIT_INT_H
 
+#include "kda/etw.h"
 #include "kda/fit.h"
 
 #include "base/alloc.h"

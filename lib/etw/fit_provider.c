@@ -5,7 +5,6 @@
 
 #include "fit_int.h"
 
-#define BUCKETS 64u
 #define BUCKET_SIZE 56u
 #define LISTS 3u
 #define GROUP_LIST 2u
@@ -36,20 +35,13 @@ static void on_entry(struct kda_fit *fit, void *context, uint64_t link)
     fit->entries[fit->entry_count++] = (struct fit_entry){link, where->bucket};
 }
 
-/* The bucket of a GUID: its four words, exclusive or, modulo 64. Source: docs/etw.md. */
-static uint32_t bucket_of(const uint8_t *guid)
-{
-    uint32_t x = kda_le32(guid) ^ kda_le32(guid + 4) ^ kda_le32(guid + 8) ^ kda_le32(guid + 12);
-    return x % BUCKETS;
-}
-
 enum fit_answer kda_fit_check_guid(const struct kda_fit *fit, uint64_t at, uint32_t bucket)
 {
     static const uint8_t zero[16];
     uint8_t guid[16];
     if (bucket == FIT_NO_BUCKET || kda_fit_read(fit, at, guid, sizeof(guid)) != FIT_YES)
         return FIT_UNKNOWN;
-    return bucket_of(guid) == bucket && memcmp(guid, zero, 16) != 0 ? FIT_YES : FIT_NO;
+    return kda_etw_bucket_of(guid) == bucket && memcmp(guid, zero, 16) != 0 ? FIT_YES : FIT_NO;
 }
 
 /* An enable slot: on or off, and what is on names a logger. */
@@ -304,7 +296,7 @@ static void meet_linked(struct kda_fit *fit)
 void kda_fit_providers(struct kda_fit *fit)
 {
     uint64_t table = fit->info.state + fit->form.table;
-    for (uint32_t b = 0; b < BUCKETS; b++)
+    for (uint32_t b = 0; b < KDA_ETW_BUCKETS; b++)
         for (uint32_t l = 0; l < LISTS; l++) {
             struct collect where = {b, l};
             uint64_t head = table + b * BUCKET_SIZE + l * 16u;

@@ -8,7 +8,6 @@
 
 #include "fit_int.h"
 
-#define BUCKETS 64u
 #define BUCKET_SIZE 56u
 #define LISTS 3u
 #define FIXED_SLOTS 64u
@@ -57,7 +56,7 @@ static void count_answer(struct tally *tally, enum fit_answer answer)
 static struct tally check_heads(const struct kda_fit *fit, uint64_t table)
 {
     struct tally tally = {0, 0};
-    for (unsigned b = 0; b < BUCKETS; b++) {
+    for (unsigned b = 0; b < KDA_ETW_BUCKETS; b++) {
         for (unsigned l = 0; l < LISTS; l++)
             count_answer(&tally, kda_fit_ring(fit, table + b * BUCKET_SIZE + l * 16u));
         if (tally.no > 64 && tally.no > tally.yes)

@@ -7,7 +7,6 @@
 
 #include "fit_int.h"
 
-#define BUCKETS 64u
 #define BUCKET_SIZE 56u
 #define LIST_SIZE 16u
 #define MIN_LINKS 3u
@@ -108,7 +107,7 @@ static enum fit_answer linked_bucket(const struct kda_fit *fit, uint64_t entry, 
     for (unsigned side = 0; side < 16 && answer != FIT_YES; side += 8) {
         uint64_t link;
         if (kda_fit_u64(fit, entry + side, &link) != FIT_YES ||
-            link - table >= BUCKETS * BUCKET_SIZE)
+            link - table >= KDA_ETW_BUCKETS * BUCKET_SIZE)
             continue;
         uint64_t list = (link - table) % BUCKET_SIZE;
         answer = list == 0 || list == LIST_SIZE ? FIT_YES : FIT_NO;

@@ -102,9 +102,9 @@ void kda_etw_read_handles(struct kda_etw *etw)
         struct kda_error why;
         scan.owner = &processes[i];
         if (processes[i].handle_table == 0 ||
-            kda_map_get(&etw->tables_read, processes[i].handle_table, NULL))
+            kda_map_get(&etw->looked_at, processes[i].handle_table, NULL))
             continue;
-        if (!kda_map_put(&etw->tables_read, processes[i].handle_table, 1)) {
+        if (!kda_map_put(&etw->looked_at, processes[i].handle_table, 1)) {
             etw->out_of_memory = true;
             return;
         }

@@ -29,7 +29,7 @@ struct kda_etw {
     struct kda_map registration_by_va;
     size_t silos_read, consumer_lists_read, registration_lists_read; /* how far the work has come */
     size_t around_consumers, around_registrations, around_providers;
-    struct kda_map tables_read;   /* handle tables whose handles were looked at */
+    struct kda_map looked_at;     /* handle tables and jobs */
     struct kda_map refused;       /* addresses that the list they stand on did not take */
     struct kda_map named_once;    /* addresses that one object names */
     struct kda_map named_process; /* addresses of processes that objects name */
@@ -109,10 +109,6 @@ static inline bool kda_etw_refused(const struct kda_etw *etw, uint64_t va)
 {
     return kda_map_get(&etw->refused, va, NULL);
 }
-/* The bucket of the hash table that an entry with this GUID belongs to: its four words, exclusive
- * or, modulo 64. Source: docs/etw.md. */
-#define KDA_ETW_BUCKETS 64u
-uint32_t kda_etw_bucket_of(const uint8_t *guid);
 
 /* The host for an object that has no member to name its state or could not be read; NULL for one
  * that names what is no state. */

@@ -52,10 +52,10 @@ static void read_jobs(struct kda_etw *etw)
     for (size_t i = 0; i < count && !kda_etw_stop(etw); i++) {
         uint64_t job = processes[i].job;
         if (job == previous || !kda_is_kernel_va(etw->kernel, job) ||
-            kda_map_get(&etw->tables_read, job, NULL))
+            kda_map_get(&etw->looked_at, job, NULL))
             continue;
         previous = job;
-        etw->out_of_memory |= !kda_map_put(&etw->tables_read, job, 1);
+        etw->out_of_memory |= !kda_map_put(&etw->looked_at, job, 1);
         kda_etw_walk(etw, kda_etw_member(etw, job, KDA_F_EJOB_ProcessListHead), KDA_MAX_PROCESSES,
                      NULL, on_process, &walk);
     }

@@ -6,7 +6,6 @@
 
 #include "internal.h"
 
-#define BUCKETS KDA_ETW_BUCKETS
 #define LISTS 3u        /* ETW_GUID_TYPE: trace, notification, group */
 #define BUCKET_SIZE 56u /* where the PDB lacks _ETW_HASH_BUCKET: three heads and a lock */
 #define LIST_ENTRY_SIZE 16u
@@ -109,7 +108,7 @@ static bool allocated(const struct bucket_walk *walk, uint64_t va)
 {
     const struct kda_kernel_info *kernel = kda_kernel_info(walk->etw->kernel);
     return (va & 7) == 0 && va - kernel->base >= kernel->id.pe_size &&
-           va - walk->silo->table >= (uint64_t)bucket_size(walk->etw) * BUCKETS;
+           va - walk->silo->table >= (uint64_t)bucket_size(walk->etw) * KDA_ETW_BUCKETS;
 }
 
 /* Known by address alone it is a row all the same. */
@@ -183,7 +182,7 @@ void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo)
                      "the GUID table of this build is not known");
         return;
     }
-    for (uint32_t bucket = 0; bucket < BUCKETS; bucket++) {
+    for (uint32_t bucket = 0; bucket < KDA_ETW_BUCKETS; bucket++) {
         walk.bucket = bucket;
         for (uint32_t list = 0; list < LISTS && !kda_etw_stop(etw); list++) {
             uint64_t head = silo->table + (uint64_t)bucket * size + list * LIST_ENTRY_SIZE;
@@ -219,7 +218,7 @@ static void deduce_type(struct kda_etw *etw, struct kda_etw_provider *provider)
         const struct kda_etw_provider *neighbour =
             kda_etw_lookup(&etw->providers, &etw->provider_by_va, link - (at - provider->va));
         const struct kda_etw_silo *silo = provider->silo;
-        uint64_t span = (uint64_t)bucket_size(etw) * BUCKETS;
+        uint64_t span = (uint64_t)bucket_size(etw) * KDA_ETW_BUCKETS;
         if (neighbour && neighbour != provider && neighbour->has_type) {
             provider->type = neighbour->type;
             provider->has_type = true;

@@ -5,7 +5,6 @@
 
 #include "recall_int.h"
 
-#define BUCKETS 64u
 #define BUCKET_LISTS 3u
 #define LIST_ENTRY_SIZE 16u
 #define BUCKET_WITHOUT_TYPE 56u /* where no structure describes it: three heads and a lock */
@@ -57,7 +56,7 @@ static void buckets(struct kda_recall *recall, const struct kda_etw_silo *silo)
         return;
     if (size == KDA_NONE)
         size = BUCKET_WITHOUT_TYPE;
-    for (uint32_t i = 0; i < BUCKETS * BUCKET_LISTS && !recall->no_memory; i++) {
+    for (uint32_t i = 0; i < KDA_ETW_BUCKETS * BUCKET_LISTS && !recall->no_memory; i++) {
         uint64_t head = silo->table + (uint64_t)(i / BUCKET_LISTS) * size +
                         (uint64_t)(i % BUCKET_LISTS) * LIST_ENTRY_SIZE;
         item->lists++;

@@ -192,7 +192,6 @@ enum kda_status kda_etw_find_silos(struct kda_etw *etw, struct kda_error *err)
     uint64_t head = kda_symbol_va(kernel, KDA_SYM_PspJobList);
     if (head && kda_has_field(kernel, KDA_F_EJOB_JobLinks))
         kda_etw_walk(etw, head, KDA_MAX_PROCESSES, "jobs", on_job, etw);
-
     /* Second witness: the jobs that processes name. */
     const struct kda_process *processes;
     size_t count;
@@ -247,13 +246,12 @@ struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
 struct kda_etw_silo *kda_etw_default_silo(struct kda_etw *etw, bool readable,
                                           enum kda_field_id member)
 {
-    /* A build without the member has objects of the host alone. A layout that was worked out may
-     * just not know it: then nobody can tell. */
-    bool unknown =
-        !kda_has_field(etw->kernel, member) && etw->silos[0].state != 0 && is_fitted(etw);
-    /* Nor of an object that could not be read, on a build that has containers. */
-    unknown = unknown || (!readable && etw->silos[0].state != 0);
-    return unknown || (readable && kda_has_field(etw->kernel, member)) ? NULL : &etw->silos[0];
+    /* Builds before containers have the host alone. Later an object that was read and has no such
+     * member is the host's as well, unless the layout was worked out and may just not know it. */
+    if (etw->silos[0].state == 0)
+        return &etw->silos[0];
+    bool host = readable && !kda_has_field(etw->kernel, member) && !is_fitted(etw);
+    return host ? &etw->silos[0] : NULL;
 }
 
 const struct kda_etw_silo *kda_etw_silo_of_process(const struct kda_etw *etw,

@@ -31,8 +31,8 @@ struct way {
     enum kda_list_end end;
     uint64_t broken_va;
     enum kda_status reason;
-    uint64_t torn,
-        torn_from;          /* first node that names another predecessor; the one that led to it */
+    uint64_t torn;          /* first node that names another predecessor, */
+    uint64_t torn_from;     /* and the one that led to it */
     uint64_t last, missing; /* last node read; the one behind it whose memory is missing */
     uint64_t refused;       /* first node that the callback did not take */
     unsigned refusals;
@@ -161,13 +161,13 @@ static void offer_missing(struct ring *ring, struct way *way, const struct way *
     (void)offer(ring, &aside, way->missing, KDA_LINK_MISSING);
 }
 
-/* Both directions from `start`, the second one only if the first leaves something open. */
-static void both(struct ring *ring, uint64_t start, struct way *forward, struct way *backward)
+/* Both directions from the head, the second one only if the first leaves something open. */
+static void both(struct ring *ring, struct way *forward, struct way *backward)
 {
-    follow(ring, forward, start, false);
+    follow(ring, forward, ring->head, false);
     if (forward->end == KDA_LIST_CLOSED || forward->end == KDA_LIST_LIMIT || ring->stopped)
         return;
-    follow(ring, backward, start, forward->torn != 0 || forward->refused != 0);
+    follow(ring, backward, ring->head, forward->torn != 0 || forward->refused != 0);
     if (backward->end == KDA_LIST_LIMIT || ring->stopped)
         return;
     offer_missing(ring, forward, backward);
@@ -218,7 +218,7 @@ enum kda_status kda_list_walk(struct kda_kernel *kernel, uint64_t head, size_t m
     struct way forward = {.next_at = 0, .back_at = 8, .mark = MET_FORWARD};
     struct way backward = {.next_at = 8, .back_at = 0, .mark = MET_BACKWARD};
     kda_map_init(&ring.seen);
-    both(&ring, head, &forward, &backward);
+    both(&ring, &forward, &backward);
     if (what && !ring.stopped)
         tell(&kernel->gaps, what, head, &forward);
     kda_map_deinit(&ring.seen);
