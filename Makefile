@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 DEMO := $(BUILD)/demo
 TYPE ?= RelWithDebInfo
 
-.PHONY: all demo check windows driver driver-signed bench mutants evidence fuzz install tables docs \
+.PHONY: all demo quick test check check-full windows driver driver-signed bench mutants evidence fuzz install tables docs \
 	clean \
 	deps-demo deps-check deps-windows deps-wine
 
@@ -54,8 +54,23 @@ demo: deps-demo
 	$(BUILD)/release/kda log show -f jsonl --kind registry.value_set $(DEMO)/script/log/*.jsonl
 	$(BUILD)/release/kda verify -v $(DEMO)/script/log/*.jsonl
 
+# One build, its unit tests and the style: while you work.
+quick: deps-check
+	@python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --only style,unit
+
+# One test by its name: `make test T=forge` is test_forge, tests/integration/test_forge.py and both;
+# P=sanitizers,fuzz chooses other parts of tests/run.py.
+P ?= unit,integration
+test: deps-check
+	@python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --only $(P) --test $(T)
+
 check: deps-check deps-wine
 	@python3 tests/run.py --build $(BUILD) --jobs $(JOBS)
+
+# What takes hours: every sweep whole, every seeded mistake, clang without sanitizers, long fuzzing.
+check-full: deps-check deps-wine
+	@python3 tests/run.py --build $(BUILD) --jobs $(JOBS) --whole --fuzz-seconds 60
+	@$(MAKE) --no-print-directory evidence
 
 bench: deps-check
 	@$(MAKE) --no-print-directory all

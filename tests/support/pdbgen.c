@@ -5,7 +5,7 @@
 
 #include "bytes.h"
 
-void put8(struct bytes *b, unsigned v)
+void bytes_put8(struct bytes *b, unsigned v)
 {
     if (b->size == b->capacity) {
         b->capacity = b->capacity ? b->capacity * 2 : 256;
@@ -16,35 +16,35 @@ void put8(struct bytes *b, unsigned v)
     b->data[b->size++] = (uint8_t)v;
 }
 
-void put16(struct bytes *b, unsigned v)
+void bytes_put16(struct bytes *b, unsigned v)
 {
-    put8(b, v & 0xff);
-    put8(b, v >> 8 & 0xff);
+    bytes_put8(b, v & 0xff);
+    bytes_put8(b, v >> 8 & 0xff);
 }
 
-void put32(struct bytes *b, uint32_t v)
+void bytes_put32(struct bytes *b, uint32_t v)
 {
-    put16(b, v & 0xffff);
-    put16(b, v >> 16);
+    bytes_put16(b, v & 0xffff);
+    bytes_put16(b, v >> 16);
 }
 
 void put_text(struct bytes *b, const char *text)
 {
     do
-        put8(b, (unsigned char)*text);
+        bytes_put8(b, (unsigned char)*text);
     while (*text++);
 }
 
 void put_zeros(struct bytes *b, size_t count)
 {
     while (count-- > 0)
-        put8(b, 0);
+        bytes_put8(b, 0);
 }
 
 void put_all(struct bytes *b, const struct bytes *other)
 {
     for (size_t i = 0; i < other->size; i++)
-        put8(b, other->data[i]);
+        bytes_put8(b, other->data[i]);
 }
 
 void bytes_free(struct bytes *b)
@@ -73,7 +73,7 @@ static void place(struct layout *l, const struct bytes *from, struct bytes *numb
         size_t size = from->size - off < l->block_size ? from->size - off : l->block_size;
         uint32_t block = take_block(l);
         memcpy(l->file + (size_t)block * l->block_size, from->data + off, size);
-        put32(numbers, block);
+        bytes_put32(numbers, block);
     }
 }
 
@@ -82,9 +82,9 @@ void pdbgen_container(const struct bytes *streams, size_t count, uint32_t block_
 {
     struct bytes directory = {0}, numbers = {0}, map = {0}, map_numbers = {0};
     size_t blocks = 3; /* header and two free maps */
-    put32(&directory, (uint32_t)count);
+    bytes_put32(&directory, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        put32(&directory, (uint32_t)streams[i].size);
+        bytes_put32(&directory, (uint32_t)streams[i].size);
         blocks += (streams[i].size + block_size - 1) / block_size;
     }
     size_t directory_size = directory.size + (blocks - 3) * 4;
@@ -122,21 +122,21 @@ uint32_t tpi_add(struct tpi *tpi, unsigned kind, const struct bytes *body)
     if (tpi->next == 0)
         tpi->next = 0x1000;
     size_t size = 2 + body->size, padding = (4 - (size + 2) % 4) % 4;
-    put16(&tpi->records, (unsigned)(size + padding));
-    put16(&tpi->records, kind);
+    bytes_put16(&tpi->records, (unsigned)(size + padding));
+    bytes_put16(&tpi->records, kind);
     put_all(&tpi->records, body);
     for (; padding > 0; padding--)
-        put8(&tpi->records, 0xf0 + (unsigned)padding);
+        bytes_put8(&tpi->records, 0xf0 + (unsigned)padding);
     return tpi->next++;
 }
 
 void tpi_finish(struct tpi *tpi, struct bytes *ret)
 {
-    put32(ret, 20040203);
-    put32(ret, 56);
-    put32(ret, 0x1000);
-    put32(ret, tpi->next ? tpi->next : 0x1000);
-    put32(ret, (uint32_t)tpi->records.size);
+    bytes_put32(ret, 20040203);
+    bytes_put32(ret, 56);
+    bytes_put32(ret, 0x1000);
+    bytes_put32(ret, tpi->next ? tpi->next : 0x1000);
+    bytes_put32(ret, (uint32_t)tpi->records.size);
     put_zeros(ret, 36);
     put_all(ret, &tpi->records);
     bytes_free(&tpi->records);
@@ -145,31 +145,31 @@ void tpi_finish(struct tpi *tpi, struct bytes *ret)
 static void put_number(struct bytes *b, uint32_t v)
 {
     if (v >= 0x8000) {
-        put16(b, 0x8004);
-        put32(b, v);
+        bytes_put16(b, 0x8004);
+        bytes_put32(b, v);
     } else {
-        put16(b, v);
+        bytes_put16(b, v);
     }
 }
 
 void put_member(struct bytes *list, uint32_t type, uint32_t offset, const char *name)
 {
-    put16(list, 0x150d);
-    put16(list, 3);
-    put32(list, type);
+    bytes_put16(list, 0x150d);
+    bytes_put16(list, 3);
+    bytes_put32(list, type);
     put_number(list, offset);
     put_text(list, name);
     for (size_t padding = (4 - (list->size + 2) % 4) % 4; padding > 0; padding--)
-        put8(list, 0xf0 + (unsigned)padding);
+        bytes_put8(list, 0xf0 + (unsigned)padding);
 }
 
 uint32_t tpi_struct(struct tpi *tpi, unsigned kind, uint32_t fields, uint32_t size,
                     const char *name, unsigned properties)
 {
     struct bytes body = {0};
-    put16(&body, 1);
-    put16(&body, properties);
-    put32(&body, fields);
+    bytes_put16(&body, 1);
+    bytes_put16(&body, properties);
+    bytes_put32(&body, fields);
     if (kind != 0x1506)
         put_zeros(&body, 8);
     put_number(&body, size);
@@ -182,8 +182,8 @@ uint32_t tpi_struct(struct tpi *tpi, unsigned kind, uint32_t fields, uint32_t si
 uint32_t tpi_array(struct tpi *tpi, uint32_t element, uint32_t size)
 {
     struct bytes body = {0};
-    put32(&body, element);
-    put32(&body, 0x23);
+    bytes_put32(&body, element);
+    bytes_put32(&body, 0x23);
     put_number(&body, size);
     put_text(&body, "");
     uint32_t index = tpi_add(tpi, 0x1503, &body);
@@ -194,9 +194,9 @@ uint32_t tpi_array(struct tpi *tpi, uint32_t element, uint32_t size)
 uint32_t tpi_bits(struct tpi *tpi, uint32_t base, unsigned bit, unsigned bits)
 {
     struct bytes body = {0};
-    put32(&body, base);
-    put8(&body, bits);
-    put8(&body, bit);
+    bytes_put32(&body, base);
+    bytes_put8(&body, bits);
+    bytes_put8(&body, bit);
     uint32_t index = tpi_add(tpi, 0x1205, &body);
     bytes_free(&body);
     return index;
@@ -206,11 +206,11 @@ uint32_t tpi_bits(struct tpi *tpi, uint32_t base, unsigned bit, unsigned bits)
 
 void pdbgen_info(struct bytes *ret, const uint8_t guid[16], uint32_t age)
 {
-    put32(ret, 20000404);
-    put32(ret, 0x12345678);
-    put32(ret, age);
+    bytes_put32(ret, 20000404);
+    bytes_put32(ret, 0x12345678);
+    bytes_put32(ret, age);
     for (size_t i = 0; i < 16; i++)
-        put8(ret, guid[i]);
+        bytes_put8(ret, guid[i]);
 }
 
 void pdbgen_dbi(struct bytes *ret, const struct pdbgen_dbi *dbi)
@@ -221,28 +221,28 @@ void pdbgen_dbi(struct bytes *ret, const struct pdbgen_dbi *dbi)
     list[4] = dbi->omap;
     list[5] = dbi->sections;
     list[10] = dbi->original_sections;
-    put32(ret, UINT32_MAX);
-    put32(ret, 19990903);
-    put32(ret, dbi->age);
-    put16(ret, 0xffff);
-    put16(ret, 0);
-    put16(ret, 0xffff);
-    put16(ret, 0);
-    put16(ret, dbi->symbols);
-    put16(ret, 0);
-    put32(ret, 8); /* one piece before the list, so that its size counts */
+    bytes_put32(ret, UINT32_MAX);
+    bytes_put32(ret, 19990903);
+    bytes_put32(ret, dbi->age);
+    bytes_put16(ret, 0xffff);
+    bytes_put16(ret, 0);
+    bytes_put16(ret, 0xffff);
+    bytes_put16(ret, 0);
+    bytes_put16(ret, dbi->symbols);
+    bytes_put16(ret, 0);
+    bytes_put32(ret, 8); /* one piece before the list, so that its size counts */
     put_zeros(ret, 20);
-    put32(ret, sizeof(list) / sizeof(list[0]) * 2);
+    bytes_put32(ret, sizeof(list) / sizeof(list[0]) * 2);
     put_zeros(ret, 12);
     put_zeros(ret, 8);
     for (size_t i = 0; i < 11; i++)
-        put16(ret, list[i]);
+        bytes_put16(ret, list[i]);
 }
 
 void put_section(struct bytes *ret, uint32_t rva)
 {
     put_zeros(ret, 12);
-    put32(ret, rva);
+    bytes_put32(ret, rva);
     put_zeros(ret, 24);
 }
 
@@ -250,11 +250,11 @@ void put_symbol(struct bytes *ret, unsigned kind, unsigned segment, uint32_t off
                 const char *name)
 {
     size_t size = 2 + 4 + 4 + 2 + strlen(name) + 1, padding = (4 - (size + 2) % 4) % 4;
-    put16(ret, (unsigned)(size + padding));
-    put16(ret, kind);
-    put32(ret, 0);
-    put32(ret, offset);
-    put16(ret, segment);
+    bytes_put16(ret, (unsigned)(size + padding));
+    bytes_put16(ret, kind);
+    bytes_put32(ret, 0);
+    bytes_put32(ret, offset);
+    bytes_put16(ret, segment);
     put_text(ret, name);
     put_zeros(ret, padding);
 }

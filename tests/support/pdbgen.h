@@ -14,9 +14,9 @@ struct bytes {
     size_t size, capacity;
 };
 
-void put8(struct bytes *b, unsigned v);
-void put16(struct bytes *b, unsigned v);
-void put32(struct bytes *b, uint32_t v);
+void bytes_put8(struct bytes *b, unsigned v);
+void bytes_put16(struct bytes *b, unsigned v);
+void bytes_put32(struct bytes *b, uint32_t v);
 void put_text(struct bytes *b, const char *text); /* with NUL */
 void put_zeros(struct bytes *b, size_t count);
 void put_all(struct bytes *b, const struct bytes *other);

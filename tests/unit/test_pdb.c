@@ -55,21 +55,21 @@ static void add_eprocess(struct tpi *tpi, uint32_t list_entry)
     uint32_t outer_union = tpi_struct(tpi, 0x1506, outer_list, 8, "<unnamed-tag>", 0);
     put_member(&second, tpi_array(tpi, 0x20, 15), 0x9000, "ImageFileName");
     put_member(&second, outer_union, 0x9010, "");
-    put16(&second, 0x1510); /* nested type */
-    put16(&second, 0);
-    put32(&second, outer_union);
+    bytes_put16(&second, 0x1510); /* nested type */
+    bytes_put16(&second, 0);
+    bytes_put32(&second, outer_union);
     put_text(&second, "");
-    put16(&second, 0x1511); /* a method that introduces a virtual slot */
-    put16(&second, 4 << 2);
+    bytes_put16(&second, 0x1511); /* a method that introduces a virtual slot */
+    bytes_put16(&second, 4 << 2);
     put_zeros(&second, 8);
     put_text(&second, "Method");
     put_member(&second, 0x603, 0x9020, "Job"); /* void far 64-bit pointer */
     uint32_t second_list = tpi_add(tpi, 0x1203, &second);
     put_member(&first, 0x77, 8, "UniqueProcessId");
     put_member(&first, list_entry, 16, "ActiveProcessLinks");
-    put16(&first, 0x1404);
-    put16(&first, 0);
-    put32(&first, second_list);
+    bytes_put16(&first, 0x1404);
+    bytes_put16(&first, 0);
+    bytes_put32(&first, second_list);
     uint32_t fields = tpi_add(tpi, 0x1203, &first);
     (void)tpi_struct(tpi, 0x1505, 0, 0, "_EPROCESS", 0x80);
     (void)tpi_struct(tpi, 0x1504, fields, 0x9100, "_EPROCESS", 0);
@@ -82,14 +82,14 @@ static void add_eprocess(struct tpi *tpi, uint32_t list_entry)
 static void add_logger(struct tpi *tpi, uint32_t list_entry)
 {
     struct bytes body = {0}, fields = {0};
-    put32(&body, 0x22);
-    put16(&body, 1);
+    bytes_put32(&body, 0x22);
+    bytes_put16(&body, 1);
     uint32_t modified = tpi_add(tpi, 0x1001, &body);
     bytes_free(&body);
-    put16(&body, 0);
-    put16(&body, 0);
-    put32(&body, 0x72); /* 16-bit integer */
-    put32(&body, 0);
+    bytes_put16(&body, 0);
+    bytes_put16(&body, 0);
+    bytes_put32(&body, 0x72); /* 16-bit integer */
+    bytes_put32(&body, 0);
     put_text(&body, "_SOME_ENUM");
     uint32_t enumeration = tpi_add(tpi, 0x1507, &body);
     uint32_t later = tpi_struct(tpi, 0x1505, 0, 0, "_ETW_BUFFER_QUEUE", 0x80);
@@ -109,8 +109,8 @@ static void build_types(struct bytes *ret)
     struct tpi tpi = {0};
     struct bytes fields = {0}, body = {0};
     uint32_t list_entry = tpi_struct(&tpi, 0x1505, 0, 0, "_LIST_ENTRY", 0x80);
-    put32(&body, list_entry);
-    put32(&body, 0x1000c);
+    bytes_put32(&body, list_entry);
+    bytes_put32(&body, 0x1000c);
     uint32_t pointer = tpi_add(&tpi, 0x1002, &body);
     put_member(&fields, pointer, 0, "Flink");
     put_member(&fields, pointer, 8, "Blink");
@@ -146,8 +146,8 @@ static void build_pdb(uint32_t block_size, int backwards, bool moved, struct byt
     static const uint32_t omap[][2] = {
         {0x1000, 0x1000}, {0x3000, 0x7000}, {0x3044, 0x9000}, {0x3100, 0}};
     for (size_t i = 0; i < 4; i++) {
-        put32(&s[8], omap[i][0]);
-        put32(&s[8], omap[i][1]);
+        bytes_put32(&s[8], omap[i][0]);
+        bytes_put32(&s[8], omap[i][1]);
     }
     pdbgen_container(s, 9, block_size, backwards, ret);
     for (size_t i = 0; i < 9; i++)
@@ -288,8 +288,8 @@ static void types_in_circles_end(void **state)
     (void)state;
     struct tpi tpi = {0};
     struct bytes body = {0};
-    put32(&body, 0x1000);
-    put16(&body, 1);
+    bytes_put32(&body, 0x1000);
+    bytes_put16(&body, 1);
     (void)tpi_add(&tpi, 0x1001, &body);
     bytes_free(&body);
     put_member(&body, 0x1000, 0, "CreateTime");
@@ -305,15 +305,15 @@ static void types_in_circles_end(void **state)
     bytes_free(&body);
 
     tpi = (struct tpi){0};
-    put16(&body, 0x1404);
-    put16(&body, 0);
-    put32(&body, 0x1000);
+    bytes_put16(&body, 0x1404);
+    bytes_put16(&body, 0);
+    bytes_put32(&body, 0x1000);
     (void)tpi_struct(&tpi, 0x1505, tpi_add(&tpi, 0x1203, &body), 8, "_EPROCESS", 0);
     assert_int_equal(read_types(&tpi), KDA_BAD_DATA);
     bytes_free(&body);
 
     tpi = (struct tpi){0};
-    put32(&body, 0x7777);
+    bytes_put32(&body, 0x7777);
     (void)tpi_struct(&tpi, 0x1505, tpi_add(&tpi, 0x1203, &body), 8, "_EPROCESS", 0);
     assert_int_equal(read_types(&tpi), KDA_BAD_DATA);
     bytes_free(&body);
