@@ -193,6 +193,7 @@ struct kda_list_result {
 /* What the walker knows of a node. */
 enum kda_link {
     KDA_LINK_SOUND,   /* read, and names the node that led to it */
+    KDA_LINK_BEHIND,  /* the same, but the way to it leads over a torn one */
     KDA_LINK_TORN,    /* read, and names another: moved meanwhile, or no node of this list */
     KDA_LINK_MISSING, /* only its neighbours' links name it: its memory is missing */
 };

@@ -172,8 +172,17 @@ static void read_header(struct kda_etw *etw, uint64_t header, struct kda_etw_fil
             filter->others |= other_filters[i].kind;
 }
 
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+/* `refused` counts the headers that are something else. */
 static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size,
-                          struct kda_etw_filter *filter)
+                          struct kda_etw_filter *filter, unsigned *refused)
 {
     uint8_t bytes[256];
     uint64_t value = 0;
@@ -188,13 +197,24 @@ static bool header_in_use(struct kda_etw *etw, uint64_t header, uint32_t size,
     filter->has_flags =
         kda_etw_field(etw, "filter", header, KDA_F_ETW_FILTER_HEADER_FilterFlags, &value);
     filter->flags = (uint32_t)value;
-    bool used = false;
-    for (uint32_t i = 0; i < size && !used && status == KDA_OK; i++)
-        used = bytes[i] != 0;
-    if (!used || !filter->has_flags || (filter->flags != 0 && (filter->flags & ~KNOWN_FLAGS) == 0))
-        return used || size > sizeof(bytes);
+    if (size > sizeof(bytes))
+        return true;
+    if (is_zero(bytes, size))
+        return false;
+    if (filter->has_flags && (filter->flags == 0 || (filter->flags & ~KNOWN_FLAGS) != 0)) {
+        kda_etw_gap(etw, "filter", header, KDA_BAD_DATA,
+                    "no filter of slot %u: it would be of the kinds 0x%x", filter->slot,
+                    filter->flags);
+        (*refused)++;
+        return false;
+    }
+    if (filter->has_flags)
+        memset(bytes + kda_field_offset(etw->kernel, KDA_F_ETW_FILTER_HEADER_FilterFlags), 0, 4);
+    if (!filter->has_flags || !is_zero(bytes, size))
+        return true;
     kda_etw_gap(etw, "filter", header, KDA_BAD_DATA,
-                "no filter of slot %u: it would be of the kinds 0x%x", filter->slot, filter->flags);
+                "no filter of slot %u: kinds 0x%x are named and none is there", filter->slot,
+                filter->flags);
     return false;
 }
 
@@ -227,6 +247,7 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
     uint32_t size = layout->size[KDA_STRUCT_ETW_FILTER_HEADER];
     struct kda_etw_filter rows[KDA_ETW_ENABLE_SLOTS];
     size_t count = 0;
+    unsigned refused = 0;
     uint64_t array = 0;
     memset(rows, 0, sizeof(rows));
     if (field->offset == KDA_NONE)
@@ -253,12 +274,13 @@ void kda_etw_read_filters(struct kda_etw *etw, struct kda_etw_provider *provider
             continue;
         }
         filter->va = array + (uint64_t)slot * size;
-        if (!header_in_use(etw, filter->va, size, filter))
+        if (!header_in_use(etw, filter->va, size, filter, &refused))
             continue;
         read_header(etw, filter->va, filter);
         count++;
     }
-    if (count == 0)
+    /* One header may be damaged; where most are none, the pointer led astray. */
+    if (count == 0 || refused > count)
         return;
     provider->filters = kda_etw_keep(etw, rows, count * sizeof(*rows));
     if (!provider->filters)

@@ -59,7 +59,8 @@ static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how
     if (how == KDA_LINK_MISSING || kda_map_get(&etw->provider_by_va, va, NULL) || guid_at == 0 ||
         kda_read(etw->kernel, guid_at, guid, sizeof(guid), NULL) != KDA_OK ||
         kda_etw_bucket_of(guid) != kda_etw_bucket_of(around->provider->guid) ||
-        kda_etw_check_entry(etw, va) != KDA_OK)
+        kda_etw_check_entry(etw, va, how == KDA_LINK_TORN ? KDA_ENTRY_TORN : KDA_ENTRY_LISTED) !=
+            KDA_OK)
         return KDA_STEP_REFUSE;
     return taken(around, kda_etw_provider(etw, va, KDA_PROVIDER_LINK));
 }

@@ -12,6 +12,8 @@
 #define MAX_BUFFER_SIZE 0x1000000u /* ETW refuses buffers over 16 MiB; evntrace.h, BufferSize */
 #define REG_KINDS 3u               /* DbgKernelRegistration and DbgUserRegistration, bits 0 and 1 */
 
+#define MAX_DENYING 512u /* registrations; longer lists deny nothing */
+
 struct evidence {
     unsigned good, bad;
 };
@@ -54,11 +56,11 @@ static void weigh_state(struct kda_etw *etw, struct evidence *evidence, uint64_t
                         enum kda_field_id field)
 {
     uint64_t state;
-    if (!get(etw, va, field, &state))
+    if (!get(etw, va, field, &state) || state == 0)
         return;
     if (kda_etw_known_state(etw, state))
         weigh(evidence, true);
-    else if (!kda_is_kernel_va(etw->kernel, state) || (state & 7) != 0)
+    else if (kda_etw_check_state(etw, state) == KDA_BAD_DATA)
         weigh(evidence, false);
 }
 
@@ -125,24 +127,51 @@ uint32_t kda_etw_bucket_of(const uint8_t *guid)
     return x % KDA_ETW_BUCKETS;
 }
 
-enum kda_status kda_etw_check_entry(struct kda_etw *etw, uint64_t va)
+static bool names_itself(struct kda_etw *etw, uint64_t at)
+{
+    uint8_t links[16];
+    return at != 0 && kda_read(etw->kernel, at, links, sizeof(links), NULL) == KDA_OK &&
+           kda_le64(links) == at && kda_le64(links + 8) == at;
+}
+
+enum kda_status kda_etw_check_entry(struct kda_etw *etw, uint64_t va, enum kda_entry_way how)
 {
     static const uint8_t zero[16];
     struct evidence e = {0, 0};
     uint8_t guid[16];
     uint64_t guid_at = kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_Guid);
-    if (!kda_is_kernel_va(etw->kernel, va) || (va & 7) != 0 || guid_at == 0 ||
+    if (!kda_is_kernel_va(etw->kernel, va) || !kda_etw_is_allocated(etw, va) || guid_at == 0 ||
         kda_etw_refused(etw, va))
         return KDA_BAD_DATA;
     enum kda_status status = kda_read(etw->kernel, guid_at, guid, sizeof(guid), NULL);
     if (status == KDA_UNMAPPED || (status == KDA_OK && memcmp(guid, zero, sizeof(guid)) == 0))
         return KDA_BAD_DATA;
     weigh_ring(etw, &e, kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_RegListHead));
-    weigh_ring(etw, &e, kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_GuidList));
+    uint64_t list = kda_etw_member(etw, va, KDA_F_ETW_GUID_ENTRY_GuidList);
+    if (how == KDA_ENTRY_NAMED || !names_itself(etw, list))
+        weigh_ring(etw, &e, list);
     weigh_state(etw, &e, va, KDA_F_ETW_GUID_ENTRY_SiloState);
     if (e.good + e.bad == 0)
         return KDA_ABSENT;
-    return e.good > e.bad ? KDA_OK : KDA_BAD_DATA;
+    return e.good > e.bad && e.good >= (how == KDA_ENTRY_TORN ? 2u : 1u) ? KDA_OK : KDA_BAD_DATA;
+}
+
+bool kda_etw_list_denies(struct kda_etw *etw, uint64_t link, uint64_t head)
+{
+    uint8_t links[16];
+    uint64_t last = link;
+    if (kda_read(etw->kernel, link, links, sizeof(links), NULL) != KDA_OK)
+        return false;
+    for (unsigned i = 0; i < MAX_DENYING; i++) {
+        uint64_t next = kda_le64(links);
+        if (next == head || kda_read(etw->kernel, next, links, sizeof(links), NULL) != KDA_OK ||
+            kda_le64(links + 8) != last)
+            return false;
+        if (next == link)
+            return i > 0; /* one that was made to name itself was on a list */
+        last = next;
+    }
+    return false;
 }
 
 bool kda_etw_named_twice(struct kda_etw *etw, uint64_t va)
@@ -197,7 +226,7 @@ bool kda_etw_plausible_registration(struct kda_etw *etw, uint64_t va)
     if (get(etw, va, KDA_F_ETW_REG_ENTRY_GuidEntry, &entry)) {
         enum kda_status status = kda_map_get(&etw->provider_by_va, entry, NULL)
                                      ? KDA_OK
-                                     : kda_etw_check_entry(etw, entry);
+                                     : kda_etw_check_entry(etw, entry, KDA_ENTRY_NAMED);
         if (status != KDA_ABSENT)
             weigh(&e, status == KDA_OK);
     }

@@ -16,6 +16,16 @@ static uint32_t bucket_size(struct kda_etw *etw)
     return size == KDA_NONE ? BUCKET_SIZE : size;
 }
 
+bool kda_etw_is_allocated(struct kda_etw *etw, uint64_t va)
+{
+    const struct kda_kernel_info *kernel = kda_kernel_info(etw->kernel);
+    uint64_t span = (uint64_t)bucket_size(etw) * KDA_ETW_BUCKETS;
+    for (size_t i = 0; i < etw->silo_count; i++)
+        if (etw->silos[i].table != 0 && va - etw->silos[i].table < span)
+            return false;
+    return (va & 7) == 0 && va - kernel->base >= kernel->id.pe_size;
+}
+
 static void read_enable(struct kda_etw *etw, uint64_t va, struct kda_etw_enable *ret)
 {
     uint64_t enabled, level, logger, property, any, all;
@@ -103,23 +113,17 @@ static bool belongs(struct kda_etw *etw, uint64_t va, uint32_t bucket)
            kda_etw_bucket_of(guid) == bucket;
 }
 
-/* Entries are allocated: none stands in the table that leads to it, or in the kernel image. */
-static bool allocated(const struct bucket_walk *walk, uint64_t va)
-{
-    const struct kda_kernel_info *kernel = kda_kernel_info(walk->etw->kernel);
-    return (va & 7) == 0 && va - kernel->base >= kernel->id.pe_size &&
-           va - walk->silo->table >= (uint64_t)bucket_size(walk->etw) * KDA_ETW_BUCKETS;
-}
-
 /* Known by address alone it is a row all the same. */
 static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how)
 {
     struct bucket_walk *walk = context;
     uint64_t va = link_va - walk->at;
-    bool right = allocated(walk, va) && belongs(walk->etw, va, walk->bucket);
-    bool named = !right && allocated(walk, va) && kda_etw_entry_is_named(walk->etw, va);
+    bool right = kda_etw_is_allocated(walk->etw, va) && belongs(walk->etw, va, walk->bucket);
+    bool named =
+        !right && kda_etw_is_allocated(walk->etw, va) && kda_etw_entry_is_named(walk->etw, va);
+    enum kda_entry_way way = how == KDA_LINK_TORN ? KDA_ENTRY_TORN : KDA_ENTRY_LISTED;
     if ((!right && !named) ||
-        (how != KDA_LINK_MISSING && kda_etw_check_entry(walk->etw, va) == KDA_BAD_DATA))
+        (how != KDA_LINK_MISSING && kda_etw_check_entry(walk->etw, va, way) == KDA_BAD_DATA))
         return kda_etw_refuse(walk->etw, "provider", va,
                               "bucket %u of the table leads here, where no entry of that bucket is "
                               "(or its page was overwritten)",
@@ -131,12 +135,12 @@ static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how
                     "its GUID does not belong into bucket %u, where the entry stands",
                     walk->bucket);
     }
-    if (provider && !provider->has_type) {
+    /* The list that holds it decides; one that was led astray leads along another. */
+    if (provider && (how == KDA_LINK_SOUND || how == KDA_LINK_MISSING)) {
+        provider->silo = walk->silo;
+        provider->type = provider->has_type ? provider->type : walk->type;
         provider->has_type = true;
-        provider->type = walk->type;
     }
-    if (provider)
-        provider->silo = walk->silo; /* the table that holds it decides */
     return kda_etw_stop(walk->etw) ? KDA_STEP_STOP : KDA_STEP_TAKE;
 }
 
@@ -204,34 +208,75 @@ static bool ever_enabled(const struct kda_etw_provider *provider)
     return enabled;
 }
 
-/* The list that an unlinked entry was on: its own links still name a neighbour or the head. If they
- * were made to name the entry itself, its use tells: sessions enable trace entries only (groups,
- * which can be enabled too, are named by GroupEntry and have their type already). */
-static void deduce_type(struct kda_etw *etw, struct kda_etw_provider *provider)
+/* What one link of an entry says of the list that the entry is or was on: the head or a neighbour,
+ * of the bucket that its GUID belongs to. */
+struct claim {
+    const struct kda_etw_silo *silo;
+    bool has_type;
+    enum kda_etw_guid_type type;
+};
+
+static struct claim head_claims(struct kda_etw *etw, uint64_t link, uint32_t bucket)
 {
-    uint64_t at = kda_etw_member(etw, provider->va, KDA_F_ETW_GUID_ENTRY_GuidList);
+    uint32_t size = bucket_size(etw);
+    for (size_t i = 0; i < etw->silo_count; i++) {
+        uint64_t head = etw->silos[i].table + (uint64_t)bucket * size;
+        if (etw->silos[i].table != 0 && link >= head && link - head < LISTS * LIST_ENTRY_SIZE)
+            return (struct claim){&etw->silos[i], true,
+                                  (enum kda_etw_guid_type)((link - head) / LIST_ENTRY_SIZE)};
+    }
+    return (struct claim){0};
+}
+
+static struct claim link_claims(struct kda_etw *etw, const struct kda_etw_provider *provider,
+                                uint64_t link, uint32_t at)
+{
+    uint32_t bucket = kda_etw_bucket_of(provider->guid);
+    const struct kda_etw_provider *neighbour =
+        kda_etw_lookup(&etw->providers, &etw->provider_by_va, link - at);
+    if (!neighbour)
+        return head_claims(etw, link, bucket);
+    if (neighbour == provider || !neighbour->has_guid ||
+        kda_etw_bucket_of(neighbour->guid) != bucket)
+        return (struct claim){0};
+    return (struct claim){neighbour->silo, neighbour->has_type, neighbour->type};
+}
+
+/* Its own links still name a neighbour or the head; what both of them say has to be the same. */
+static void deduce_list(struct kda_etw *etw, struct kda_etw_provider *provider)
+{
+    uint32_t at = kda_field_offset(etw->kernel, KDA_F_ETW_GUID_ENTRY_GuidList);
     uint8_t links[16];
-    if (provider->has_type || kda_read(etw->kernel, at, links, sizeof(links), NULL) != KDA_OK)
+    if ((provider->has_type && provider->silo) || !provider->has_guid || at == KDA_NONE ||
+        kda_read(etw->kernel, provider->va + at, links, sizeof(links), NULL) != KDA_OK)
         return;
-    for (unsigned i = 0; i < 2 && !provider->has_type; i++) {
-        uint64_t link = kda_le64(links + i * 8u);
-        const struct kda_etw_provider *neighbour =
-            kda_etw_lookup(&etw->providers, &etw->provider_by_va, link - (at - provider->va));
-        const struct kda_etw_silo *silo = provider->silo;
-        uint64_t span = (uint64_t)bucket_size(etw) * KDA_ETW_BUCKETS;
-        if (neighbour && neighbour != provider && neighbour->has_type) {
-            provider->type = neighbour->type;
-            provider->has_type = true;
-        } else if (silo && link >= silo->table && link - silo->table < span) {
-            uint64_t list = (link - silo->table) % bucket_size(etw) / LIST_ENTRY_SIZE;
-            provider->has_type = list < LISTS;
-            provider->type = (enum kda_etw_guid_type)(list % LISTS);
-        }
-    }
-    if (!provider->has_type && ever_enabled(provider)) {
-        provider->has_type = true;
-        provider->type = KDA_ETW_TRACE;
-    }
+    struct claim a = link_claims(etw, provider, kda_le64(links), at);
+    struct claim b = link_claims(etw, provider, kda_le64(links + 8), at);
+    if (!provider->silo && (!a.silo || !b.silo || a.silo == b.silo))
+        provider->silo = a.silo ? a.silo : b.silo;
+    if (provider->has_type || (a.has_type && b.has_type && a.type != b.type))
+        return;
+    provider->has_type = a.has_type || b.has_type;
+    provider->type = a.has_type ? a.type : b.type;
+}
+
+/* From the first entry to the last and back, so that what is known of one reaches all behind it. */
+static void deduce_lists(struct kda_etw *etw)
+{
+    for (size_t i = 0; i < etw->providers.count; i++)
+        deduce_list(etw, etw->providers.items[i]);
+    for (size_t i = etw->providers.count; i > 0; i--)
+        deduce_list(etw, etw->providers.items[i - 1]);
+}
+
+/* Sessions enable trace entries only (groups, which can be enabled too, are named by GroupEntry and
+ * have their type already). */
+static void deduce_type(struct kda_etw_provider *provider)
+{
+    if (provider->has_type || !ever_enabled(provider))
+        return;
+    provider->has_type = true;
+    provider->type = KDA_ETW_TRACE;
 }
 
 static const uint64_t *owner_of(const struct kda_registration_node *node, bool group)
@@ -312,6 +357,7 @@ void kda_etw_join_providers(struct kda_etw *etw)
         }
     }
     attach(etw, true);
+    deduce_lists(etw);
     for (size_t i = 0; i < etw->providers.count; i++) {
         struct kda_etw_provider *provider = etw->providers.items[i];
         provider->registrations = kda_arena_alloc(
@@ -328,7 +374,7 @@ void kda_etw_join_providers(struct kda_etw *etw)
     attach(etw, false);
     for (size_t i = 0; i < etw->providers.count; i++) {
         struct kda_etw_provider *provider = etw->providers.items[i];
-        deduce_type(etw, provider);
+        deduce_type(provider);
         name_provider(etw, provider);
         join_sessions(etw, provider);
     }

@@ -86,7 +86,7 @@ static enum kda_step on_node(void *context, uint64_t link_va, enum kda_link how)
     (void)link_va;
     if (how == KDA_LINK_TORN)
         return KDA_STEP_REFUSE;
-    *nodes += how == KDA_LINK_SOUND;
+    *nodes += how == KDA_LINK_SOUND || how == KDA_LINK_BEHIND;
     return KDA_STEP_TAKE;
 }
 

@@ -59,6 +59,13 @@ static void read_kind(struct kda_etw *etw, struct kda_etw_registration *reg)
         reg->has_kind = reg->has_flags = false;
         return;
     }
+    if (!reg->kernel && reg->has_flags && kda_process_check(etw->kernel, process) == KDA_BAD_DATA) {
+        kda_etw_gap(etw, "registration", reg->va, KDA_BAD_DATA,
+                    "says that it is a process's, and names 0x%016llx, which is none",
+                    (unsigned long long)process);
+        reg->has_kind = reg->has_flags = false;
+        return;
+    }
     if (!reg->kernel) {
         reg->process_va = process;
         return;
@@ -162,6 +169,19 @@ static bool links_to(struct kda_etw *etw, uint64_t reg, enum kda_field_id link, 
            (kda_le64(links) == head || kda_le64(links + 8) == head);
 }
 
+/* Rings stand in many places: the entry's list has to hold the registration, and the entry to
+ * belong to a silo. */
+static bool denied(struct kda_etw *etw, uint64_t reg, uint64_t entry, enum kda_field_id link)
+{
+    uint64_t state;
+    return kda_etw_list_denies(etw, kda_etw_member(etw, reg, link),
+                               kda_etw_member(etw, entry, KDA_F_ETW_GUID_ENTRY_RegListHead)) ||
+           (kda_has_field(etw->kernel, KDA_F_ETW_GUID_ENTRY_SiloState) &&
+            kda_read_field(etw->kernel, entry, KDA_F_ETW_GUID_ENTRY_SiloState, &state, NULL) ==
+                KDA_OK &&
+            !kda_etw_known_state(etw, state) && kda_etw_check_state(etw, state) == KDA_BAD_DATA);
+}
+
 /* True when `entry` is known or looks like a GUID entry. Of one whose memory is missing two
  * pointers have to speak: one may have been overwritten. */
 static bool back_pointer(struct kda_etw *etw, const struct kda_etw_registration *reg,
@@ -169,7 +189,9 @@ static bool back_pointer(struct kda_etw *etw, const struct kda_etw_registration 
 {
     if (entry == 0 || kda_map_get(&etw->provider_by_va, entry, NULL))
         return entry != 0;
-    enum kda_status status = kda_etw_check_entry(etw, entry);
+    enum kda_status status = kda_etw_check_entry(etw, entry, KDA_ENTRY_NAMED);
+    if (status == KDA_OK && denied(etw, reg->va, entry, link))
+        status = KDA_BAD_DATA;
     if (status == KDA_OK || (status == KDA_ABSENT && (links_to(etw, reg->va, link, entry) ||
                                                       kda_etw_named_twice(etw, entry))))
         return true;

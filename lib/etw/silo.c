@@ -216,23 +216,27 @@ struct kda_etw_silo *kda_etw_known_state(struct kda_etw *etw, uint64_t state)
     return NULL;
 }
 
-struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
+enum kda_status kda_etw_check_state(struct kda_etw *etw, uint64_t state)
 {
-    struct kda_etw_silo *silo = kda_etw_known_state(etw, state);
-    if (silo)
-        return silo;
-    /* Only an object's back pointer names this state. It is one if its own back pointer closes the
-     * loop: state -> globals -> EtwSiloState. */
     uint64_t globals, back;
     if (!kda_is_kernel_va(etw->kernel, state) || (state & 7) != 0)
-        return NULL;
+        return KDA_BAD_DATA;
     enum kda_status status =
         kda_read_field(etw->kernel, state, KDA_F_ETW_SILODRIVERSTATE_SiloGlobals, &globals, NULL);
     if (status == KDA_OK)
         status = kda_read_field(etw->kernel, globals, KDA_F_ESERVERSILO_GLOBALS_EtwSiloState, &back,
                                 NULL);
-    if (status == KDA_OK && back != state)
-        return NULL;
+    if (status == KDA_UNMAPPED || (status == KDA_OK && back != state))
+        return KDA_BAD_DATA;
+    return status;
+}
+
+struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state)
+{
+    struct kda_etw_silo *silo = kda_etw_known_state(etw, state);
+    if (silo)
+        return silo;
+    enum kda_status status = kda_etw_check_state(etw, state);
     /* Memory that is missing contradicts nothing: the object names a state that is not the host's,
      * and calling it the host's would be wrong. */
     if (status == KDA_ABSENT || status == KDA_PAGED_OUT)

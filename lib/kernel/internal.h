@@ -170,6 +170,10 @@ enum kda_status kda_process_read(struct kda_kernel *kernel, struct kda_process *
                                  struct kda_error *err);
 void kda_process_prove(struct kda_kernel *kernel, uint64_t va, struct kda_proof *proof);
 /* More speaks against what stands on the page of `va` than for it. */
+/* Could a process or thread have this id? */
+bool kda_pid_possible(uint64_t pid);
+/* Asks the witnesses of the id once more, of a process whose handle table was found later. */
+void kda_process_settle(struct kda_kernel *kernel, struct kda_process *process);
 bool kda_proof_doubts(const struct kda_proof *proof, uint64_t va);
 /* Nothing contradicts the process, or less than speaks for it. Memory that is missing says nothing.
  */

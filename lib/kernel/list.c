@@ -113,7 +113,8 @@ static bool step(struct ring *ring, struct way *way, uint64_t at, bool pass, uin
     }
     if (kda_map_get(&ring->seen, at, &marks) && !(sound && marks & MET_TORN))
         return again(ring, way, at, marks, pass);
-    return offer(ring, way, at, sound ? KDA_LINK_SOUND : KDA_LINK_TORN);
+    enum kda_link link_kind = way->torn != 0 ? KDA_LINK_BEHIND : KDA_LINK_SOUND;
+    return offer(ring, way, at, sound ? link_kind : KDA_LINK_TORN);
 }
 
 /* Follows one direction from `start`. `pass`: nodes of the other direction do not end it. */

@@ -17,6 +17,7 @@ struct process_scan {
     uint64_t table_list_at;
     struct kda_map tables; /* those whose owner was looked at */
     bool around;           /* the walk began at a table, not at the head of the list */
+    size_t read;           /* so many processes were read and have their ids */
 };
 
 enum kda_status kda_process_type(struct kda_kernel *kernel, uint8_t *index, struct kda_error *err)
@@ -37,7 +38,9 @@ static struct kda_process *record(struct process_scan *scan, uint64_t va, unsign
 {
     struct kda_kernel *kernel = scan->kernel;
     uint64_t index;
-    if (!kda_is_kernel_va(kernel, va) || (va & 7) != 0)
+    /* Those on lists are allocated; what the kernel image has is a list's head. */
+    if (!kda_is_kernel_va(kernel, va) || (va & 7) != 0 ||
+        va - kernel->info.base < kernel->info.id.pe_size)
         return NULL;
     if (kda_map_get(&kernel->process_by_va, va, &index)) {
         kernel->processes[index].found_by |= found_by;
@@ -140,13 +143,10 @@ static bool table_allows(struct kda_kernel *kernel, uint64_t table)
 static void note_table(struct process_scan *scan, struct kda_process *process, uint64_t table)
 {
     struct kda_kernel *kernel = scan->kernel;
-    uint64_t pid;
+    bool read = (size_t)(process - kernel->processes) < scan->read;
     process->handle_table = table;
-    if (!process->has_pid &&
-        kda_read_field(kernel, table, KDA_F_HANDLE_TABLE_UniqueProcessId, &pid, NULL) == KDA_OK) {
-        process->pid = pid;
-        process->has_pid = pid != 0;
-    }
+    if (read && !process->has_pid)
+        kda_process_settle(kernel, process);
 }
 
 /* A node of HandleTableListHead: the table names its process and, from Windows 8 on, its pid. */
@@ -216,10 +216,6 @@ static bool on_cid(void *context, const struct kda_handle *handle)
     if (process) {
         process->cid_va = handle->entry_va;
         process->cid = handle->value;
-    }
-    if (process && !process->has_pid) {
-        process->pid = handle->value;
-        process->has_pid = true;
     }
     return scan->status == KDA_OK;
 }
@@ -292,8 +288,59 @@ static int by_pid(const void *a, const void *b)
     return x->va < y->va ? -1 : x->va > y->va;
 }
 
+static int by_va(const void *a, const void *b)
+{
+    const struct kda_process *x = a, *y = b;
+    return (x->va > y->va) - (x->va < y->va);
+}
+
+/* How much speaks for a process before it is read. */
+static unsigned weight(struct kda_kernel *kernel, const struct kda_process *process)
+{
+    struct kda_proof proof;
+    unsigned weight = (process->handle_table ? 1u : 0u) + (process->cid_va ? 1u : 0u);
+    for (unsigned ways = process->found_by; ways != 0; ways &= ways - 1)
+        weight++;
+    kda_process_prove(kernel, process->va, &proof);
+    return weight + (kda_proof_convinces(&proof) ? 8 : 0);
+}
+
+/* No process stands inside another: where two pointers say so, one of them is wrong, and of equal
+ * ones nobody can tell which. Leaves the processes sorted by address. */
+static bool drop_overlaps(struct kda_kernel *kernel)
+{
+    uint32_t size = kda_kernel_layout(kernel)->size[KDA_STRUCT_EPROCESS];
+    size_t kept = 0;
+    if (kernel->process_count > 1)
+        qsort(kernel->processes, kernel->process_count, sizeof(*kernel->processes), by_va);
+    for (size_t i = 0; i < kernel->process_count; i++) {
+        struct kda_process *one = kernel->processes + i;
+        struct kda_process *before = kept > 0 ? kernel->processes + kept - 1 : NULL;
+        if (!before || size == KDA_NONE || one->va - before->va >= size) {
+            kernel->processes[kept++] = *one;
+            continue;
+        }
+        unsigned first = weight(kernel, before), second = weight(kernel, one);
+        if (second >= first)
+            (void)refuse(kernel, before->va, "a pointer into another process");
+        if (second <= first)
+            (void)refuse(kernel, one->va, "a pointer into another process");
+        if (second > first)
+            *before = *one;
+        kept -= first == second;
+    }
+    kernel->process_count = kept;
+    kda_map_deinit(&kernel->process_by_va);
+    kda_map_init(&kernel->process_by_va);
+    for (size_t i = 0; i < kept; i++)
+        if (!kda_map_put(&kernel->process_by_va, kernel->processes[i].va, i))
+            return false;
+    return true;
+}
+
 static enum kda_status find_processes(struct process_scan *scan, struct kda_error *err)
 {
+    struct kda_kernel *kernel = scan->kernel;
     enum kda_status status = scan_active_list(scan, err);
     /* A witness that cannot be read leaves a gap; the others still speak. */
     if (status != KDA_NO_MEMORY && status != KDA_NO_SYMBOL)
@@ -302,6 +349,8 @@ static enum kda_status find_processes(struct process_scan *scan, struct kda_erro
         return status;
     scan_cid_table(scan);
     scan_neighbours(scan, 0);
+    if (scan->status == KDA_OK && !drop_overlaps(kernel))
+        scan->status = KDA_NO_MEMORY;
     if (scan->status != KDA_OK)
         return kda_fail(err, scan->status, "kernel", "out of memory for the process list");
     return KDA_OK;
@@ -343,10 +392,12 @@ static enum kda_status read_from(struct process_scan *scan, size_t from, struct 
 {
     struct kda_kernel *kernel = scan->kernel;
     enum kda_status status = KDA_OK;
+    scan->read = from;
     while (from < kernel->process_count && status == KDA_OK) {
         size_t count = kernel->process_count;
         for (size_t i = from; i < count && status == KDA_OK; i++)
             status = kda_process_read(kernel, &kernel->processes[i], err);
+        scan->read = count;
         scan_table_neighbours(scan, from);
         scan_neighbours(scan, count);
         if (scan->status != KDA_OK)

@@ -8,7 +8,9 @@
 
 #define OBJECT_HEADER_SIZE 0x30u
 #define PROCESS_OBJECT 3u /* KOBJECTS.ProcessObject in DISPATCHER_HEADER.Type; wdm.h */
-#define MAX_PID 0x80000000u
+/* Ids are handles of the CID table, and a handle table ends at 2^24; Windows Internals, "Handle
+ * limits". */
+#define MAX_PID 0x4000000u
 
 static uint64_t page_of(uint64_t va)
 {
@@ -80,11 +82,16 @@ static void weigh_table(struct kda_kernel *kernel, uint64_t va, struct kda_proof
         weigh(proof, at, owner == va);
 }
 
+bool kda_pid_possible(uint64_t pid)
+{
+    return pid % 4 == 0 && pid < MAX_PID;
+}
+
 /* Numbers that no process has speak against it; others do not speak for it. */
 static void weigh_numbers(struct kda_kernel *kernel, uint64_t va, struct kda_proof *proof)
 {
     uint64_t pid, root;
-    if (get(kernel, va, KDA_F_EPROCESS_UniqueProcessId, &pid) && (pid % 4 != 0 || pid >= MAX_PID))
+    if (get(kernel, va, KDA_F_EPROCESS_UniqueProcessId, &pid) && !kda_pid_possible(pid))
         weigh(proof, va + kda_field_offset(kernel, KDA_F_EPROCESS_UniqueProcessId), false);
     if (get(kernel, va, KDA_F_KPROCESS_DirectoryTableBase, &root) &&
         (root & 0x000ffffffffff000u) >= kda_image_info(kernel->image)->max_pa)

@@ -102,32 +102,57 @@ static enum kda_status read_image_path(struct reading *r, struct kda_error *err)
     return KDA_OK;
 }
 
-/* The id stands in the process, in its handle table and in the index of its entry in the CID table.
- * Where one of them differs the two others are believed; where two are left that differ, neither.
- */
-static void settle_pid(struct reading *r, uint64_t own)
+struct ids {
+    uint64_t of[3];
+    size_t count;
+};
+
+static void add_id(struct ids *ids, uint64_t id)
 {
-    struct kda_process *process = r->process;
-    uint64_t table_pid = 0, others[2];
-    size_t count = 0, agree = 0;
-    if (process->handle_table && kda_has_field(r->kernel, KDA_F_HANDLE_TABLE_UniqueProcessId) &&
-        kda_read_field(r->kernel, process->handle_table, KDA_F_HANDLE_TABLE_UniqueProcessId,
+    if (kda_pid_possible(id))
+        ids->of[ids->count++] = id;
+}
+
+/* The id stands in the process, in its handle table and in the index of its entry in the CID table.
+ * Two that agree are believed, and one that is alone; of several that all differ none. */
+static void settle(struct kda_kernel *kernel, struct kda_process *process, struct ids *ids)
+{
+    uint64_t table_pid;
+    size_t pick = 0, agree = 0;
+    if (process->handle_table && kda_has_field(kernel, KDA_F_HANDLE_TABLE_UniqueProcessId) &&
+        kda_read_field(kernel, process->handle_table, KDA_F_HANDLE_TABLE_UniqueProcessId,
                        &table_pid, NULL) == KDA_OK &&
         table_pid != 0)
-        others[count++] = table_pid;
+        add_id(ids, table_pid);
     if (process->cid_va)
-        others[count++] = process->cid;
-    for (size_t i = 0; i < count; i++)
-        agree += others[i] == own;
-    process->pid = own;
-    process->has_pid = true;
-    if (agree > 0 || count == 0)
-        return;
-    process->has_pid = count == 2 && others[0] == others[1];
-    process->pid = process->has_pid ? others[0] : 0;
-    kda_gaps_add(&r->kernel->gaps, "process", process->va, KDA_BAD_DATA,
-                 "says that its id is %llu; its handle table or entry in the CID table says %llu",
-                 (unsigned long long)own, (unsigned long long)others[0]);
+        add_id(ids, process->cid);
+    for (size_t i = 0; i < ids->count; i++) {
+        size_t same = 0;
+        for (size_t k = 0; k < ids->count; k++)
+            same += ids->of[k] == ids->of[i];
+        pick = same > agree ? i : pick;
+        agree = same > agree ? same : agree;
+    }
+    process->has_pid = ids->count == 1 || agree > 1;
+    process->pid = process->has_pid ? ids->of[pick] : 0;
+    if (agree < ids->count)
+        kda_gaps_add(&kernel->gaps, "process", process->va, KDA_BAD_DATA,
+                     "the process, its handle table and the CID table name several ids, %llu and "
+                     "%llu among them",
+                     (unsigned long long)ids->of[0], (unsigned long long)ids->of[ids->count - 1]);
+}
+
+void kda_process_settle(struct kda_kernel *kernel, struct kda_process *process)
+{
+    struct kda_proof proof;
+    struct ids ids = {.count = 0};
+    uint64_t own;
+    kda_process_prove(kernel, process->va, &proof);
+    if (!kda_proof_doubts(&proof,
+                          process->va + kda_field_offset(kernel, KDA_F_EPROCESS_UniqueProcessId)) &&
+        kda_read_field(kernel, process->va, KDA_F_EPROCESS_UniqueProcessId, &own, NULL) == KDA_OK)
+        add_id(&ids, own);
+    settle(kernel, process, &ids);
 }
 
 /* The handle table that the process names: it has to name the process, as all but System's do. */
@@ -163,8 +188,10 @@ enum kda_status kda_process_read(struct kda_kernel *kernel, struct kda_process *
     kda_process_prove(kernel, process->va, &r.proof);
     uint64_t pid = take(&r, KDA_F_EPROCESS_UniqueProcessId, &has_pid);
     read_table(&r);
+    struct ids ids = {.count = 0};
     if (has_pid)
-        settle_pid(&r, pid);
+        add_id(&ids, pid);
+    settle(kernel, process, &ids);
     enum kda_status status = read_name(&r, &has_name, err);
     if (status != KDA_OK)
         return status;

@@ -179,6 +179,20 @@ class Truth:
                 named.add(self.space.frame_at(page * 4096))
         return [pfn for pfn in sorted(out, key=out.get) if pfn in named and pfn not in tables]
 
+    def sole_witness(self, pid):
+        """Where the id of this process stands if the undamaged image holds it in one place only,
+        else None."""
+        there = []
+        for process in self.data["processes"]:
+            if process["pid"] != pid:
+                continue
+            for va, field in ((process["eprocess"], "_EPROCESS.UniqueProcessId"),
+                              (process["table"], "_HANDLE_TABLE.UniqueProcessId")):
+                offset = self.layout.offset(field)
+                if va and offset is not None and self.space.u64(va + offset) is not None:
+                    there.append((va + offset, 8))
+        return there if len(there) < 2 else None
+
     def handle_pages(self):
         """(process, address of a page of its handle table), all levels, as far as readable."""
         for process in self.data["processes"]:

@@ -218,6 +218,7 @@ uint64_t mini_guid_entry(struct mini *m, uint64_t list_head, uint8_t tag)
         guid[0] = (uint8_t)(guid[0] ^ (list_head - table) / BUCKET_SIZE);
     mini_write(m, mini_at(m, va, KDA_F_ETW_GUID_ENTRY_Guid), guid, sizeof(guid));
     mini_list(m, mini_at(m, va, KDA_F_ETW_GUID_ENTRY_RegListHead));
+    set_if(m, va, KDA_F_ETW_GUID_ENTRY_SiloState, host_state(m));
     uint64_t link = mini_at(m, va, KDA_F_ETW_GUID_ENTRY_GuidList);
     if (list_head)
         mini_list_add(m, list_head, link);

@@ -128,19 +128,68 @@ static void test_type_of_unlinked_entries(void **state)
     for (unsigned form = 0; form < 3; form++) {
         struct mini *m = machine(NULL);
         uint64_t process = mini_process(m, 40, "p");
-        uint64_t neighbour = mini_guid_entry(m, BUCKET(5, 1), 1), entry = mini_guid_entry(m, 0, 9);
+        /* Bucket 0 is that of both GUIDs. */
+        uint64_t neighbour = mini_guid_entry(m, BUCKET(0, 1), 1), entry = mini_guid_entry(m, 0, 9);
         uint64_t link = mini_at(m, entry, KDA_F_ETW_GUID_ENTRY_GuidList);
         give_handle(m, process, 4, mini_registration(m, entry, process, true));
         if (form == 0)
             mini_put64(m, link, mini_at(m, neighbour, KDA_F_ETW_GUID_ENTRY_GuidList));
         else if (form == 1)
-            mini_put64(m, link + 8, BUCKET(7, 1));
+            mini_put64(m, link + 8, BUCKET(0, 1));
         else
-            mini_put64(m, link, BUCKET(7, 2) + 16); /* the lock: no list */
+            mini_put64(m, link, BUCKET(0, 2) + 16); /* the lock: no list */
         struct kda_etw *etw = map(m);
         assert_int_equal(provider(etw, entry)->has_type, form < 2);
         if (form < 2)
             assert_int_equal(provider(etw, entry)->type, KDA_ETW_NOTIFICATION);
+        assert_int_equal(providers(etw), 2); /* the head is no entry */
+        finish(m, etw);
+    }
+}
+
+/* The head of a list that was led into another list gives its entries neither type nor silo. */
+static void test_led_into_another_list(void **state)
+{
+    (void)state;
+    for (unsigned led = 0; led < 3; led += 2) {
+        struct mini *m = machine(NULL);
+        uint64_t entry[3], at;
+        for (unsigned i = 0; i < 3; i++)
+            entry[i] = mini_guid_entry(m, BUCKET(7, 1), (uint8_t)(i + 1));
+        at = mini_at(m, entry[0], KDA_F_ETW_GUID_ENTRY_GuidList);
+        mini_put64(m, BUCKET(7, led), at);
+        struct kda_etw *etw = map(m);
+        assert_int_equal(providers(etw), 3);
+        for (unsigned i = 0; i < 3; i++)
+            assert_int_equal(provider(etw, entry[i])->type, KDA_ETW_NOTIFICATION);
+        assert_int_equal(mini_gaps(m, "providers", KDA_BAD_DATA), 1);
+        finish(m, etw);
+    }
+}
+
+/* Rings stand everywhere: an entry that a changed pointer names has to have the registration on its
+ * list, and a silo. */
+static void test_entry_on_false_ground(void **state)
+{
+    (void)state;
+    for (unsigned form = 0; form < 3; form++) {
+        struct mini *m = machine(NULL);
+        uint64_t process = mini_process(m, 40, "p");
+        uint64_t entry = mini_guid_entry(m, BUCKET(5, 0), 1), false_one = mini_guid_entry(m, 0, 9);
+        uint64_t reg = mini_registration(m, entry, process, true);
+        if (form != 1)
+            (void)mini_registration(m, entry, process, true);
+        mini_set(m, reg, KDA_F_ETW_REG_ENTRY_GuidEntry, false_one);
+        if (form == 1) { /* alone on its list, which was cut: nothing but the silo contradicts */
+            mini_list(m, mini_at(m, reg, KDA_F_ETW_REG_ENTRY_RegList));
+            mini_set(m, false_one, KDA_F_ETW_GUID_ENTRY_SiloState, reg);
+        }
+        if (form == 2)
+            mini_set(m, false_one, KDA_F_ETW_GUID_ENTRY_SiloState, 0);
+        give_handle(m, process, 4, reg);
+        struct kda_etw *etw = map(m);
+        assert_null(provider(etw, false_one));
+        assert_true(mini_gaps(m, "registration", KDA_BAD_DATA) >= 1);
         finish(m, etw);
     }
 }
@@ -411,6 +460,30 @@ static void test_no_filter_in_use(void **state)
     finish(f.m, etw);
 }
 
+/* A header that names kinds and holds none of them; an array most of whose headers are none. */
+static void test_filters_that_are_none(void **state)
+{
+    (void)state;
+    for (unsigned junk = 0; junk < 4; junk++) {
+        struct filtered f = with_filters();
+        struct mini *m = f.m;
+        uint32_t size = m->layout.size[KDA_STRUCT_ETW_FILTER_HEADER];
+        uint64_t pids = mini_alloc(m, 64);
+        mini_set(m, f.headers, KDA_F_ETW_FILTER_HEADER_FilterFlags, 8);
+        filter_set(m, f.headers + size, KDA_F_ETW_FILTER_HEADER_PidFilter, pids);
+        for (unsigned i = 0; i < junk; i++)
+            mini_set(m, f.headers + (uint64_t)(4 + i) * size, KDA_F_ETW_FILTER_HEADER_FilterFlags,
+                     0x80692a68u);
+        struct kda_etw *etw = map(m);
+        const struct kda_etw_provider *p = provider(etw, f.entry);
+        assert_int_equal(p->filter_count, junk < 2);
+        if (p->filter_count)
+            assert_int_equal(p->filters[0].slot, 1);
+        assert_int_equal(mini_gaps(m, "filter", KDA_BAD_DATA), 1 + junk);
+        finish(m, etw);
+    }
+}
+
 static void test_pid_filter(void **state)
 {
     (void)state;
@@ -622,6 +695,8 @@ int main(void)
         cmocka_unit_test(test_embedded),
         cmocka_unit_test(test_back_pointer_only),
         cmocka_unit_test(test_type_of_unlinked_entries),
+        cmocka_unit_test(test_led_into_another_list),
+        cmocka_unit_test(test_entry_on_false_ground),
         cmocka_unit_test(test_unlinked_group),
         cmocka_unit_test(test_wild_back_pointers),
         cmocka_unit_test(test_symbol_handle),
@@ -632,6 +707,7 @@ int main(void)
         cmocka_unit_test(test_traits),
         cmocka_unit_test(test_registration_without_memory),
         cmocka_unit_test(test_no_filter_in_use),
+        cmocka_unit_test(test_filters_that_are_none),
         cmocka_unit_test(test_pid_filter),
         cmocka_unit_test(test_event_filter),
         cmocka_unit_test(test_executable_filter),

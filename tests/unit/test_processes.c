@@ -204,6 +204,58 @@ static void test_hole_in_the_list_filled_by_the_cid_table(void **state)
     mini_free(m);
 }
 
+/* The id of a process whose page is missing: alone, impossible, and against the CID table. */
+static void test_ids(void **state)
+{
+    static const struct {
+        uint64_t table, cid, id; /* 0: none */
+    } cases[] = {{400, 0, 400},       {0x806d2060, 0, 0}, {402, 0, 0},
+                 {404, 101 * 4, 404}, {400, 101 * 4, 0},  {0x806d2060, 101 * 4, 404}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct mini *m = mini_create(NULL, false, 0);
+        mini_system(m, 64);
+        uint64_t va = mini_process(m, 404, "a.exe");
+        uint64_t table = give_table(m, va, cases[i].table);
+        mini_set(m, va, KDA_F_EPROCESS_ObjectTable, table);
+        mini_set(m, va, KDA_F_EPROCESS_UniqueProcessId, 3); /* impossible */
+        if (cases[i].cid)
+            mini_handle(m, mini_cid_page(m), (unsigned)(cases[i].cid / 4), va, 0);
+        mini_kernel(m);
+        const struct kda_process *p = find(m, va);
+        assert_non_null(p);
+        assert_int_equal(p->has_pid, cases[i].id != 0);
+        assert_int_equal(p->pid, cases[i].id);
+        mini_free(m);
+    }
+}
+
+/* No process stands inside another: the pointer for which less speaks is refused, of equals both.
+ */
+static void test_overlap(void **state)
+{
+    (void)state;
+    for (unsigned listed = 0; listed < 2; listed++) {
+        struct mini *m = mini_create(NULL, false, 0);
+        mini_system(m, 64);
+        (void)mini_process(m, 4, "System");
+        uint64_t hole = mini_alloc_page(m, 0x4000), va = hole + 0x40;
+        uint64_t table = give_table(m, va, 400);
+        (void)give_table(m, va - 0x10, 404);
+        if (listed)
+            mini_list_add(m, mini_symbol(m, KDA_SYM_PsActiveProcessHead),
+                          mini_at(m, va, KDA_F_EPROCESS_ActiveProcessLinks));
+        for (uint64_t at = 0; at < 0x4000; at += 0x1000)
+            mini_absent(m, hole + at);
+        mini_kernel(m);
+        assert_int_equal(total(m), 1 + listed);
+        assert_true(!listed || find(m, va)->handle_table == table);
+        assert_null(find(m, va - 0x10));
+        assert_int_equal(mini_gaps(m, "process", KDA_BAD_DATA), 2 - listed);
+        mini_free(m);
+    }
+}
+
 static void test_names(void **state)
 {
     static const struct {
@@ -340,6 +392,8 @@ int main(void)
         cmocka_unit_test(test_fields_behind_a_hole_are_not_silent),
         cmocka_unit_test(test_list_head_missing),
         cmocka_unit_test(test_hole_in_the_list_filled_by_the_cid_table),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_image_path),
         cmocka_unit_test(test_long_paths_of_many_processes),
