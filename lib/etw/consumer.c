@@ -109,7 +109,12 @@ static void name_owner(struct kda_etw *etw, struct kda_etw_consumer *consumer)
 {
     consumer->has_pid = kda_etw_process(etw, consumer->process_va, &consumer->pid,
                                         &consumer->process, &consumer->image);
-    if (!consumer->has_pid && consumer->readable)
+    if (consumer->has_pid && consumer->has_handle &&
+        !kda_etw_handle_agrees(etw, "consumer_process", consumer->va, consumer->pid,
+                               consumer->handle_pid)) {
+        consumer->has_pid = false;
+        consumer->process = consumer->image = NULL;
+    } else if (!consumer->has_pid && consumer->readable)
         kda_gaps_add(kda_etw_gaps(etw), "consumer_process", consumer->process_va, KDA_BAD_DATA,
                      "consumer 0x%016llx belongs to a process that no process list names",
                      (unsigned long long)consumer->va);

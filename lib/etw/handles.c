@@ -26,6 +26,17 @@ static void note_handle(const struct handle_scan *scan, const struct kda_handle 
     *entry_va = handle->entry_va;
 }
 
+bool kda_etw_handle_agrees(struct kda_etw *etw, const char *what, uint64_t va, uint64_t pid,
+                           uint64_t holder)
+{
+    if (holder == 0 || holder == pid)
+        return true;
+    kda_etw_gap(etw, what, va, KDA_BAD_DATA,
+                "names process %llu as its own, and its handle is in the table of process %llu",
+                (unsigned long long)pid, (unsigned long long)holder);
+    return false;
+}
+
 static void on_consumer(struct handle_scan *scan, const struct kda_handle *handle)
 {
     struct kda_etw_consumer *consumer =

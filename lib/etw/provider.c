@@ -102,6 +102,7 @@ struct bucket_walk {
     struct kda_etw_silo *silo;
     enum kda_etw_guid_type type;
     uint32_t at, bucket;
+    bool astray; /* this list led over a torn node */
 };
 
 /* An entry belongs to the bucket of its GUID. */
@@ -119,8 +120,10 @@ static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how
     struct bucket_walk *walk = context;
     uint64_t va = link_va - walk->at;
     bool right = kda_etw_is_allocated(walk->etw, va) && belongs(walk->etw, va, walk->bucket);
-    bool named =
-        !right && kda_etw_is_allocated(walk->etw, va) && kda_etw_entry_is_named(walk->etw, va);
+    bool sure = how == KDA_LINK_SOUND || (how == KDA_LINK_MISSING && !walk->astray);
+    walk->astray = walk->astray || how == KDA_LINK_TORN;
+    bool named = sure && !right && kda_etw_is_allocated(walk->etw, va) &&
+                 kda_etw_entry_is_named(walk->etw, va);
     enum kda_entry_way way = how == KDA_LINK_TORN ? KDA_ENTRY_TORN : KDA_ENTRY_LISTED;
     if ((!right && !named) ||
         (how != KDA_LINK_MISSING && kda_etw_check_entry(walk->etw, va, way) == KDA_BAD_DATA))
@@ -136,7 +139,7 @@ static enum kda_step on_entry(void *context, uint64_t link_va, enum kda_link how
                     walk->bucket);
     }
     /* The list that holds it decides; one that was led astray leads along another. */
-    if (provider && (how == KDA_LINK_SOUND || how == KDA_LINK_MISSING)) {
+    if (provider && sure) {
         provider->silo = walk->silo;
         provider->type = provider->has_type ? provider->type : walk->type;
         provider->has_type = true;
@@ -168,6 +171,11 @@ static void read_embedded(struct kda_etw *etw, struct kda_etw_silo *silo)
                     "the place of Security-Auditing's entry holds another GUID");
         return;
     }
+    if (status != KDA_OK && !silo->host) {
+        kda_etw_gap(etw, "provider", va, status, "a container may have Security-Auditing here: %s",
+                    why.text);
+        return;
+    }
     struct kda_etw_provider *provider = kda_etw_provider(etw, va, KDA_PROVIDER_EMBEDDED);
     if (!provider)
         return;
@@ -178,8 +186,9 @@ static void read_embedded(struct kda_etw *etw, struct kda_etw_silo *silo)
 
 void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo)
 {
-    struct bucket_walk walk = {etw, silo, KDA_ETW_TRACE,
-                               kda_field_offset(etw->kernel, KDA_F_ETW_GUID_ENTRY_GuidList), 0};
+    struct bucket_walk walk = {
+        etw, silo, KDA_ETW_TRACE, kda_field_offset(etw->kernel, KDA_F_ETW_GUID_ENTRY_GuidList),
+        0,   false};
     uint32_t size = bucket_size(etw);
     if (silo->table == 0 || walk.at == KDA_NONE) {
         kda_gaps_add(kda_etw_gaps(etw), "providers", silo->state, KDA_NO_SYMBOL,
@@ -191,6 +200,7 @@ void kda_etw_read_providers(struct kda_etw *etw, struct kda_etw_silo *silo)
         for (uint32_t list = 0; list < LISTS && !kda_etw_stop(etw); list++) {
             uint64_t head = silo->table + (uint64_t)bucket * size + list * LIST_ENTRY_SIZE;
             walk.type = (enum kda_etw_guid_type)list;
+            walk.astray = false;
             kda_etw_walk(etw, head, KDA_ETW_MAX_GUIDS, "providers", on_entry, &walk);
         }
     }
@@ -214,6 +224,7 @@ struct claim {
     const struct kda_etw_silo *silo;
     bool has_type;
     enum kda_etw_guid_type type;
+    bool returned; /* the other side names the entry too */
 };
 
 static struct claim head_claims(struct kda_etw *etw, uint64_t link, uint32_t bucket)
@@ -222,36 +233,48 @@ static struct claim head_claims(struct kda_etw *etw, uint64_t link, uint32_t buc
     for (size_t i = 0; i < etw->silo_count; i++) {
         uint64_t head = etw->silos[i].table + (uint64_t)bucket * size;
         if (etw->silos[i].table != 0 && link >= head && link - head < LISTS * LIST_ENTRY_SIZE)
-            return (struct claim){&etw->silos[i], true,
-                                  (enum kda_etw_guid_type)((link - head) / LIST_ENTRY_SIZE)};
+            return (struct claim){.silo = &etw->silos[i],
+                                  .has_type = true,
+                                  .type =
+                                      (enum kda_etw_guid_type)((link - head) / LIST_ENTRY_SIZE)};
     }
     return (struct claim){0};
 }
 
+/* `side`: 0 for the link forward, 8 for the one backward. */
 static struct claim link_claims(struct kda_etw *etw, const struct kda_etw_provider *provider,
-                                uint64_t link, uint32_t at)
+                                uint64_t at, uint64_t link, unsigned side)
 {
+    uint8_t back[8];
+    struct claim claim = {0};
     uint32_t bucket = kda_etw_bucket_of(provider->guid);
     const struct kda_etw_provider *neighbour =
-        kda_etw_lookup(&etw->providers, &etw->provider_by_va, link - at);
+        kda_etw_lookup(&etw->providers, &etw->provider_by_va, link - (at - provider->va));
     if (!neighbour)
-        return head_claims(etw, link, bucket);
-    if (neighbour == provider || !neighbour->has_guid ||
-        kda_etw_bucket_of(neighbour->guid) != bucket)
-        return (struct claim){0};
-    return (struct claim){neighbour->silo, neighbour->has_type, neighbour->type};
+        claim = head_claims(etw, link, bucket);
+    else if (neighbour != provider && neighbour->has_guid &&
+             kda_etw_bucket_of(neighbour->guid) == bucket)
+        claim = (struct claim){neighbour->silo, neighbour->has_type, neighbour->type, false};
+    claim.returned = kda_read(etw->kernel, link + (8 - side), back, 8, NULL) == KDA_OK &&
+                     kda_le64(back) == at && link != at;
+    return claim;
 }
 
-/* Its own links still name a neighbour or the head; what both of them say has to be the same. */
+/* An entry on a list is of the list that names it as well; of one that was taken off, both links
+ * have to say the same. */
 static void deduce_list(struct kda_etw *etw, struct kda_etw_provider *provider)
 {
-    uint32_t at = kda_field_offset(etw->kernel, KDA_F_ETW_GUID_ENTRY_GuidList);
+    uint64_t at = kda_etw_member(etw, provider->va, KDA_F_ETW_GUID_ENTRY_GuidList);
     uint8_t links[16];
-    if ((provider->has_type && provider->silo) || !provider->has_guid || at == KDA_NONE ||
-        kda_read(etw->kernel, provider->va + at, links, sizeof(links), NULL) != KDA_OK)
+    if ((provider->has_type && provider->silo) || !provider->has_guid || at == 0 ||
+        kda_read(etw->kernel, at, links, sizeof(links), NULL) != KDA_OK)
         return;
-    struct claim a = link_claims(etw, provider, kda_le64(links), at);
-    struct claim b = link_claims(etw, provider, kda_le64(links + 8), at);
+    struct claim a = link_claims(etw, provider, at, kda_le64(links), 0);
+    struct claim b = link_claims(etw, provider, at, kda_le64(links + 8), 8);
+    if (a.returned != b.returned) {
+        a = a.returned ? a : b;
+        b = a;
+    }
     if (!provider->silo && (!a.silo || !b.silo || a.silo == b.silo))
         provider->silo = a.silo ? a.silo : b.silo;
     if (provider->has_type || (a.has_type && b.has_type && a.type != b.type))

@@ -151,7 +151,12 @@ void kda_etw_join_registrations(struct kda_etw *etw)
         if (!reg->has_kind || reg->kernel)
             continue;
         reg->has_pid = kda_etw_process(etw, reg->process_va, &reg->pid, &reg->process, NULL);
-        if (!reg->has_pid)
+        if (reg->has_pid && reg->has_handle &&
+            !kda_etw_handle_agrees(etw, "registration_process", reg->va, reg->pid,
+                                   reg->handle_pid)) {
+            reg->has_pid = false;
+            reg->process = NULL;
+        } else if (!reg->has_pid)
             kda_gaps_add(kda_etw_gaps(etw), "registration_process", reg->process_va, KDA_BAD_DATA,
                          "registration 0x%016llx belongs to a process that no process list names",
                          (unsigned long long)reg->va);

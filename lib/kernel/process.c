@@ -16,8 +16,10 @@ struct process_scan {
     uint32_t links_at;
     uint64_t table_list_at;
     struct kda_map tables; /* those whose owner was looked at */
-    bool around;           /* the walk began at a table, not at the head of the list */
-    size_t read;           /* so many processes were read and have their ids */
+    struct kda_map owners; /* handle tables that processes name, of the first `owners_read` */
+    size_t owners_read;
+    bool around; /* the walk began at a table, not at the head of the list */
+    size_t read; /* so many processes were read and have their ids */
 };
 
 enum kda_status kda_process_type(struct kda_kernel *kernel, uint8_t *index, struct kda_error *err)
@@ -111,10 +113,24 @@ static enum kda_step on_neighbour(void *context, uint64_t link_va, enum kda_link
     return scan->status == KDA_OK ? KDA_STEP_TAKE : KDA_STEP_STOP;
 }
 
-/* A lying table must not invent a process: the one it names has to name the table, or to be one on
- * other grounds. A process whose memory is missing is believed. */
-static bool owner_agrees(struct kda_kernel *kernel, uint64_t owner, uint64_t table)
+/* Does a process that is known name this table as its own? */
+static bool is_anothers(struct process_scan *scan, uint64_t table)
 {
+    struct kda_kernel *kernel = scan->kernel;
+    uint64_t named;
+    for (; scan->owners_read < kernel->process_count; scan->owners_read++)
+        if (kda_read_field(kernel, kernel->processes[scan->owners_read].va,
+                           KDA_F_EPROCESS_ObjectTable, &named, NULL) == KDA_OK &&
+            named != 0 && !kda_map_put(&scan->owners, named, 1))
+            scan->status = KDA_NO_MEMORY;
+    return kda_map_get(&scan->owners, table, NULL);
+}
+
+/* A lying table must not invent a process: the one it names has to name the table, or to be one on
+ * other grounds. A process whose memory is missing is believed, unless another names the table. */
+static bool owner_agrees(struct process_scan *scan, uint64_t owner, uint64_t table)
+{
+    struct kda_kernel *kernel = scan->kernel;
     struct kda_proof proof;
     uint64_t named;
     if (!kda_is_kernel_va(kernel, owner) || (owner & 7) != 0)
@@ -125,8 +141,8 @@ static bool owner_agrees(struct kda_kernel *kernel, uint64_t owner, uint64_t tab
         return false;
     kda_process_prove(kernel, owner, &proof);
     return status == KDA_OK && named == table ? kda_proof_allows(&proof)
-           : status != KDA_OK                 ? kda_proof_allows(&proof)
-                                              : kda_proof_convinces(&proof);
+           : status != KDA_OK ? kda_proof_allows(&proof) && !is_anothers(scan, table)
+                              : kda_proof_convinces(&proof);
 }
 
 /* Does a handle table stand there? Its code is a page and a level. */
@@ -174,7 +190,7 @@ static enum kda_step on_table(void *context, uint64_t link_va, enum kda_link how
     }
     if (owner == 0)
         return KDA_STEP_TAKE;
-    if (!owner_agrees(kernel, owner, table)) {
+    if (!owner_agrees(scan, owner, table)) {
         kda_gaps_add(&kernel->gaps, "handle_table", table, KDA_BAD_DATA,
                      "names 0x%016llx as its process, which does not name the table",
                      (unsigned long long)owner);
@@ -351,6 +367,7 @@ static enum kda_status find_processes(struct process_scan *scan, struct kda_erro
     scan_neighbours(scan, 0);
     if (scan->status == KDA_OK && !drop_overlaps(kernel))
         scan->status = KDA_NO_MEMORY;
+    scan->owners_read = 0; /* the order is another now */
     if (scan->status != KDA_OK)
         return kda_fail(err, scan->status, "kernel", "out of memory for the process list");
     return KDA_OK;
@@ -411,10 +428,12 @@ static enum kda_status read_processes(struct kda_kernel *kernel, struct kda_erro
 {
     struct process_scan scan = {.kernel = kernel};
     kda_map_init(&scan.tables);
+    kda_map_init(&scan.owners);
     enum kda_status status = find_processes(&scan, err);
     if (status == KDA_OK)
         status = read_from(&scan, 0, err);
     kda_map_deinit(&scan.tables);
+    kda_map_deinit(&scan.owners);
     return status == KDA_OK ? sort_processes(kernel, err) : status;
 }
 
@@ -441,6 +460,7 @@ static enum kda_status read_added(struct process_scan *scan, size_t before, size
             ? read_from(scan, before, err)
             : kda_fail(err, scan->status, "kernel", "out of memory for the process list");
     kda_map_deinit(&scan->tables);
+    kda_map_deinit(&scan->owners);
     if (status == KDA_OK && kernel->process_count > before)
         status = sort_processes(kernel, err);
     if (status == KDA_OK)

@@ -230,6 +230,21 @@ static void test_ids(void **state)
     }
 }
 
+/* A table that a process names as its own does not make one out of missing memory. */
+static void test_table_of_another(void **state)
+{
+    struct mini *m = mini_create(NULL, false, 0);
+    (void)state;
+    mini_system(m, 64);
+    uint64_t va = mini_process(m, 400, "a.exe"), hole = mini_alloc_page(m, 0x1000);
+    mini_set(m, va, KDA_F_EPROCESS_ObjectTable, give_table(m, hole, 400));
+    mini_absent(m, hole);
+    mini_kernel(m);
+    assert_int_equal(total(m), 1);
+    assert_int_equal(mini_gaps(m, "handle_table", KDA_BAD_DATA), 1);
+    mini_free(m);
+}
+
 /* No process stands inside another: the pointer for which less speaks is refused, of equals both.
  */
 static void test_overlap(void **state)
@@ -393,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_list_head_missing),
         cmocka_unit_test(test_hole_in_the_list_filled_by_the_cid_table),
         cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_table_of_another),
         cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_image_path),
