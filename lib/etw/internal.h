@@ -96,8 +96,8 @@ struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state);
 /* The silo whose state is at `state` if it is known already (host for 0), else NULL. */
 struct kda_etw_silo *kda_etw_known_state(struct kda_etw *etw, uint64_t state);
 
-/* Is this the ETW state of a container, which its own globals name? KDA_BAD_DATA: no; missing memory
- * speaks for neither. */
+/* Is this the ETW state of a container, which its own globals name? KDA_BAD_DATA: no; missing
+ * memory speaks for neither. */
 enum kda_status kda_etw_check_state(struct kda_etw *etw, uint64_t state);
 
 /* plausible.c: could this be such an object? Missing memory speaks for neither. */
@@ -105,8 +105,8 @@ bool kda_etw_plausible_session(struct kda_etw *etw, uint64_t va, uint32_t slot);
 bool kda_etw_plausible_consumer(struct kda_etw *etw, uint64_t va);
 /* GUID entries are allocated: none stands in a table that leads to them, or in the kernel image. */
 bool kda_etw_is_allocated(struct kda_etw *etw, uint64_t va);
-/* What leads to a GUID entry: a list that holds together, one that is torn here (more has to speak for
- * it), or another object (then it may be on no list any more). */
+/* What leads to a GUID entry: a list that holds together, one that is torn here (more has to speak
+ * for it), or another object (then it may be on no list any more). */
 enum kda_entry_way { KDA_ENTRY_LISTED, KDA_ENTRY_TORN, KDA_ENTRY_NAMED };
 /* KDA_OK, KDA_BAD_DATA, or KDA_ABSENT when nothing of it can be read. */
 enum kda_status kda_etw_check_entry(struct kda_etw *etw, uint64_t va, enum kda_entry_way how);
