@@ -11,6 +11,9 @@
 #include "base/bytes.h"
 #include "base/map.h"
 
+#define KDA_ETW_ARENA_LIMIT ((size_t)128 << 20)
+#define KDA_ETW_JOIN_RESERVE ((size_t)16 << 20) /* arrays of the joins; objects leave it alone */
+
 /* Growing array of pointers into the arena. */
 struct kda_ptrs {
     void **items;
@@ -51,6 +54,7 @@ static inline struct kda_gaps *kda_etw_gaps(struct kda_etw *etw)
     return kda_kernel_gaps(etw->kernel);
 }
 
+/* ground.c */
 /* What a status means for the model: memory that ran out ends the construction, everything else
  * becomes a gap. Once the kernel's work is used up one gap says so for all that follows. */
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
