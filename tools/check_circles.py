@@ -16,6 +16,7 @@ from check_style import strip_comments
 # Folder: sets of files, by their names without ".c".
 KNOWN = {
     "lib/etw": [("buffer_bytes", "buffers", "buffers_user"),
+                ("consumer", "handles", "registration"),
                 ("plausible", "provider", "session"),
                 ("recall", "recall_etw", "recall_table")],
     "lib/fit": [("fit", "fit_anchor"),

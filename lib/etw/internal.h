@@ -86,8 +86,8 @@ bool kda_etw_field(struct kda_etw *etw, const char *what, uint64_t object, enum 
 /* Address of a member, 0 when this build lacks it. */
 uint64_t kda_etw_member(struct kda_etw *etw, uint64_t object, enum kda_field_id field);
 
-/* handles.c: the owner that an object names holds its handle. False: another process alone does, and
- * one of the two witnesses was changed. */
+/* handles.c: the owner that an object names holds its handle. False: another process alone does,
+ * and one of the two witnesses was changed. */
 bool kda_etw_handle_agrees(struct kda_etw *etw, const char *what, uint64_t va, uint64_t pid,
                            uint64_t holder);
 
