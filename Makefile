@@ -101,9 +101,9 @@ fuzz: deps-check
 
 # Regenerates the built-in tables from ../shared/data; the result is committed.
 tables:
-	python3 tools/gen_profiles.py ../shared/data/layouts.tsv lib/symbols/profiles_data.c
-	python3 tools/gen_providers.py ../shared/data/providers.tsv lib/symbols/providers_data.c
-	python3 tools/gen_manifests.py ../shared/data/manifest-events.tsv lib/etl/manifests_data.c
+	python3 tools/gen_profiles.py ../shared/data/layouts.tsv lib/tables/profiles_data.c
+	python3 tools/gen_providers.py ../shared/data/providers.tsv lib/tables/providers_data.c
+	python3 tools/gen_manifests.py ../shared/data/manifest-events.tsv lib/tables/manifests_data.c
 
 # kdamonitor.sys for x64 and ARM64, checked (driver/CMakeLists.txt).
 driver:

@@ -325,7 +325,10 @@ static _Bool put_texts(struct kda_out *o, const uint8_t *at, size_t bytes)
 static void put_number(struct kda_out *o, uint64_t value)
 {
     if (value >= NUMBER_LIMIT) {
-        kda_out_scalar(o, KDA_TYPE_HEX, value);
+        kda_out_need(o, 32);
+        kda_out_literal(o, "\"0x");
+        kda_out_hex(o, value, 1);
+        kda_out_char(o, '"');
         return;
     }
     kda_out_need(o, KDA_DECIMAL_BYTES);

@@ -90,6 +90,7 @@ def check(tally, name, args):
 def style(tally, options):
     say("style")
     tools = [("include direction", ["python3", "tools/check_includes.py", "."]),
+             ("circles of files", ["python3", "tools/check_circles.py", "."]),
              ("rules of the kernel's interfaces", ["python3", "tools/check_rules.py", "."]),
              ("style rules", ["python3", "tools/check_style.py", "."])]
     files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes lib/etl/manifests_data.c from manifest-events.tsv.
+"""Makes lib/tables/manifests_data.c from manifest-events.tsv.
 
-usage: tools/gen_manifests.py manifest-events.tsv lib/etl/manifests_data.c
+usage: tools/gen_manifests.py manifest-events.tsv lib/tables/manifests_data.c
 
 Input: "guid provider id version event(fields) opcode task level", tabs between, '#' starts a
 comment; rows without a GUID are skipped, of rows for the same event the first counts. The input has
@@ -139,7 +139,7 @@ def main(argv):
     put(" * sha256 %s." % hashlib.sha256(raw).hexdigest())
     put(" * %d events of %d providers. Sources: see NOTICE." % (len(events), len(heads)))
     put(" */")
-    put('#include "builtin.h"')
+    put('#include "etl/builtin.h"')
     put("")
     put("/* clang-format off */")
     put("")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes lib/symbols/profiles_data.c from layouts.tsv.
+"""Makes lib/tables/profiles_data.c from layouts.tsv.
 
-usage: tools/gen_profiles.py layouts.tsv [MORE.tsv...] lib/symbols/profiles_data.c
+usage: tools/gen_profiles.py layouts.tsv [MORE.tsv...] lib/tables/profiles_data.c
 
 Further inputs are rows that `kda symbols export` wrote: each file with its own heading, same columns.
 
@@ -211,7 +211,7 @@ def main(argv):
     put(" * HalfTimeOfLife/KDAMonitor (MIT) and of rizinorg/rizin-testbins; PE time stamps and sizes from")
     put(" * winsiderss/systeminformer (MIT).")
     put(" */")
-    put('#include "profiles.h"')
+    put('#include "symbols/profiles.h"')
     put("")
     put("/* clang-format off */")
     put("")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes lib/symbols/providers_data.c from providers.tsv.
+"""Makes lib/tables/providers_data.c from providers.tsv.
 
-usage: tools/gen_providers.py providers.tsv lib/symbols/providers_data.c
+usage: tools/gen_providers.py providers.tsv lib/tables/providers_data.c
 
 Input: "guid<TAB>name<TAB>group guid" a line, '#' starts a comment. Output: rows sorted by the GUID
 as it stands in memory (so that a lookup is a binary search with memcmp), one pool of names, one
@@ -60,7 +60,7 @@ def main(argv):
     put(" * sha256 %s." % hashlib.sha256(raw).hexdigest())
     put(" * %d providers. Source: winsiderss/systeminformer (MIT, see NOTICE)." % len(rows))
     put(" */")
-    put('#include "providers.h"')
+    put('#include "symbols/providers.h"')
     put("")
     put("/* clang-format off */")
     put("")

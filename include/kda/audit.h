@@ -49,8 +49,9 @@ enum kda_outcome { KDA_CHECK_PASSED, KDA_CHECK_FOUND, KDA_CHECK_NOT_CHECKED };
 struct kda_audit;
 
 /*
- * One check. To add one: a function and a row in the table of its group (lib/etw/audit_<group>.c),
- * a positive, a negative and a missing-page test; docs/checks.md is generated from the table.
+ * One check. To add one: a function and a row in the table of its group
+ * (lib/audit/audit_<group>.c), a positive, a negative and a missing-page test; docs/checks.md is
+ * generated from the table.
  */
 struct kda_check {
     const char *id;             /* "session.stopped": group and name, never renamed */

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Slots of a notify array. Source: 64 pointers before the next global in every surveyed kernel
- * (data behind lib/symbols/profiles_data.c), also the limit the documentation of
+ * (data behind lib/tables/profiles_data.c), also the limit the documentation of
  * PsSetCreateProcessNotifyRoutine gives. */
 #define KDA_CALLBACK_SLOTS 64u
 /* Nodes of a callback list; a machine has a dozen. */

@@ -69,7 +69,12 @@ struct kda_decoding {
     unsigned class_; /* KDA_MOF_CLASS_COUNT: none of the kernel's */
 };
 
-/* ---- decode_record.c ---- */
+/* ---- decode_write.c ---- */
+
+/* Field of this name in the kind of an event. */
+#define KDA_DECODE_NO_SLOT KDA_EVENT_MAX_SLOTS
+unsigned kda_decode_slot(unsigned kind, const char *name);
+enum kda_field kda_decode_field(unsigned kind, unsigned slot);
 
 /* Begins the record's event: kind, source, time, CPU; pid and tid of the record's header. */
 void kda_decode_begin(const struct kda_decoding *x, unsigned kind);
@@ -78,10 +83,13 @@ void kda_decode_begin_etw(const struct kda_decoding *x, const char *provider_nam
                           const char *event_name);
 /* Adds the payload, and why it stands there. */
 void kda_decode_put_payload(const struct kda_decoding *x, const char *why);
-void kda_decode_record(const struct kda_decoding *x);
 /* Walks a template of an event that is none of the kernel's. */
 void kda_decode_template(const struct kda_decoding *x, const struct kda_etl_template *t,
                          const char *provider_name);
+
+/* ---- decode_record.c ---- */
+
+void kda_decode_record(const struct kda_decoding *x);
 
 /* ---- decode_kernel.c ---- */
 
@@ -103,10 +111,5 @@ void kda_decode_ext(const struct kda_decoding *x);
 bool kda_decode_wants_record(const struct kda_decoding *x);
 bool kda_decode_wants_event(const struct kda_etl_decoder *d, const struct kda_event *event,
                             unsigned class_);
-
-/* Field of this name in the kind of an event. */
-#define KDA_DECODE_NO_SLOT KDA_EVENT_MAX_SLOTS
-unsigned kda_decode_slot(unsigned kind, const char *name);
-enum kda_field kda_decode_field(unsigned kind, unsigned slot);
 
 #endif

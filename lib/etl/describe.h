@@ -47,11 +47,9 @@ KDA_MUST_CHECK enum kda_status kda_map_info_learn(struct kda_templates *store,
                                                   struct kda_map_list *maps, const uint8_t *bytes,
                                                   uint32_t size, struct kda_error *err);
 
-/* ---- manifests (manifest.c, manifest_xml.c) ---- */
+/* ---- manifests (manifest.c) ---- */
 
 #define KDA_MANIFEST_MAX_BYTES ((size_t)64 << 20)
-
-struct kda_manifest;
 
 /* Reads an instrumentation manifest, or one of an EventSource. `what` names it in messages. Errors:
  * KDA_BAD_DATA (no well-formed XML, no provider), KDA_UNSUPPORTED (built without an XML parser),
@@ -62,11 +60,19 @@ KDA_MUST_CHECK enum kda_status kda_manifest_learn(struct kda_templates *store,
                                                   const char *xml, size_t size, const char *what,
                                                   struct kda_error *err);
 
-/* The XML side calls these: names without prefix, attributes as name, value, ..., NULL. */
-void kda_manifest_begin(struct kda_manifest *m, const char *element, const char *const *attributes);
-void kda_manifest_end(struct kda_manifest *m, const char *element);
-bool kda_manifest_failed(const struct kda_manifest *m);
-KDA_MUST_CHECK enum kda_status kda_manifest_xml(struct kda_manifest *m, const char *xml,
-                                                size_t size, struct kda_error *err);
+/* ---- XML (xml.c) ---- */
+
+/* What a reader of elements does: names without prefix, attributes as name, value, ..., NULL. False
+ * ends the reading, and the reader itself knows why. */
+struct kda_xml_reader {
+    void *context;
+    bool (*begin)(void *context, const char *element, const char *const *attributes);
+    bool (*end)(void *context, const char *element);
+};
+
+/* Errors: KDA_BAD_DATA (no well-formed XML), KDA_UNSUPPORTED (built without an XML parser),
+ * KDA_NO_MEMORY. KDA_OK where the reader ended it. */
+KDA_MUST_CHECK enum kda_status kda_xml_read(const struct kda_xml_reader *reader, const char *text,
+                                            size_t size, struct kda_error *err);
 
 #endif

@@ -58,7 +58,7 @@ struct provider {
         size_t count, capacity;                                                                    \
     }
 
-struct kda_manifest {
+struct manifest {
     struct kda_arena arena;
     LIST(provider) providers;
     LIST(event) events;
@@ -75,19 +75,19 @@ struct kda_manifest {
 
 /* ---- collecting ---- */
 
-static void set_failed(struct kda_manifest *m, enum kda_status status)
+static void set_failed(struct manifest *m, enum kda_status status)
 {
     if (m->status == KDA_OK)
         m->status = status;
 }
 
-bool kda_manifest_failed(const struct kda_manifest *m)
+static bool has_failed(const struct manifest *m)
 {
     return m->status != KDA_OK;
 }
 
 /* Room for one item more; NULL after a failure. */
-static void *add(struct kda_manifest *m, void *list, size_t size)
+static void *add(struct manifest *m, void *list, size_t size)
 {
     LIST(event) *any = list;
     if (any->count >= MAX_ITEMS) {
@@ -103,8 +103,7 @@ static void *add(struct kda_manifest *m, void *list, size_t size)
     return item;
 }
 
-static const char *attribute(struct kda_manifest *m, const char *const *attributes,
-                             const char *name)
+static const char *attribute(struct manifest *m, const char *const *attributes, const char *name)
 {
     for (size_t i = 0; attributes[i] && attributes[i + 1]; i += 2) {
         if (strcmp(attributes[i], name) != 0)
@@ -117,7 +116,7 @@ static const char *attribute(struct kda_manifest *m, const char *const *attribut
     return NULL;
 }
 
-static void begin_provider(struct kda_manifest *m, const char *const *attributes)
+static void begin_provider(struct manifest *m, const char *const *attributes)
 {
     const char *guid = attribute(m, attributes, "guid");
     uint8_t bytes[16];
@@ -131,7 +130,7 @@ static void begin_provider(struct kda_manifest *m, const char *const *attributes
     provider->name = attribute(m, attributes, "name");
 }
 
-static uint32_t current_provider(const struct kda_manifest *m)
+static uint32_t current_provider(const struct manifest *m)
 {
     return (uint32_t)m->providers.count - 1;
 }
@@ -158,7 +157,7 @@ static bool number(const char *text, uint32_t *ret)
     return true;
 }
 
-static void begin_event(struct kda_manifest *m, const char *const *attributes)
+static void begin_event(struct manifest *m, const char *const *attributes)
 {
     uint32_t id, version = 0;
     const char *text = attribute(m, attributes, "version");
@@ -177,7 +176,7 @@ static void begin_event(struct kda_manifest *m, const char *const *attributes)
     event->template = attribute(m, attributes, "template");
 }
 
-static void begin_layout(struct kda_manifest *m, const char *const *attributes)
+static void begin_layout(struct manifest *m, const char *const *attributes)
 {
     struct layout *layout = add(m, &m->layouts, sizeof(*layout));
     if (!layout)
@@ -189,7 +188,7 @@ static void begin_layout(struct kda_manifest *m, const char *const *attributes)
     m->depth = 0;
 }
 
-static void begin_data(struct kda_manifest *m, const char *const *attributes, bool is_struct)
+static void begin_data(struct manifest *m, const char *const *attributes, bool is_struct)
 {
     if (is_struct && m->depth == KDA_TEMPLATE_MAX_DEPTH) {
         set_failed(m, KDA_LIMIT);
@@ -209,7 +208,7 @@ static void begin_data(struct kda_manifest *m, const char *const *attributes, bo
         m->open_structs[m->depth++] = (uint32_t)m->datas.count - 1;
 }
 
-static void begin_map(struct kda_manifest *m, const char *const *attributes, bool bits)
+static void begin_map(struct manifest *m, const char *const *attributes, bool bits)
 {
     struct map *map = add(m, &m->maps, sizeof(*map));
     if (!map)
@@ -221,7 +220,7 @@ static void begin_map(struct kda_manifest *m, const char *const *attributes, boo
     m->in_map = true;
 }
 
-static void begin_value(struct kda_manifest *m, const char *const *attributes)
+static void begin_value(struct manifest *m, const char *const *attributes)
 {
     struct map_value *value = add(m, &m->values, sizeof(*value));
     if (!value)
@@ -231,7 +230,7 @@ static void begin_value(struct kda_manifest *m, const char *const *attributes)
     m->maps.items[m->maps.count - 1].count++;
 }
 
-static void begin_string(struct kda_manifest *m, const char *const *attributes)
+static void begin_string(struct manifest *m, const char *const *attributes)
 {
     struct string *string = add(m, &m->strings, sizeof(*string));
     if (!string)
@@ -240,10 +239,8 @@ static void begin_string(struct kda_manifest *m, const char *const *attributes)
     string->value = attribute(m, attributes, "value");
 }
 
-void kda_manifest_begin(struct kda_manifest *m, const char *element, const char *const *attributes)
+static void begin_element(struct manifest *m, const char *element, const char *const *attributes)
 {
-    if (kda_manifest_failed(m))
-        return;
     if (strcmp(element, "provider") == 0)
         begin_provider(m, attributes);
     else if (strcmp(element, "string") == 0)
@@ -262,7 +259,7 @@ void kda_manifest_begin(struct kda_manifest *m, const char *element, const char 
         begin_map(m, attributes, element[0] == 'b');
 }
 
-void kda_manifest_end(struct kda_manifest *m, const char *element)
+static void end_element(struct manifest *m, const char *element)
 {
     if (strcmp(element, "provider") == 0) {
         m->in_provider = false;
@@ -281,7 +278,7 @@ void kda_manifest_end(struct kda_manifest *m, const char *element)
 /* ---- joining ---- */
 
 struct joiner {
-    const struct kda_manifest *m;
+    const struct manifest *m;
     struct kda_templates *store;
     struct kda_draft *draft;
     struct kda_map_list *maps;
@@ -293,7 +290,7 @@ struct joiner {
 /* "$(string.Id)" is the text of the first string table that has it. */
 static const char *message(const struct joiner *j, const char *text)
 {
-    const struct kda_manifest *m = j->m;
+    const struct manifest *m = j->m;
     static const char head[] = "$(string.";
     size_t size = text ? strlen(text) : 0;
     if (size < sizeof(head) || strncmp(text, head, sizeof(head) - 1) != 0 || text[size - 1] != ')')
@@ -406,7 +403,7 @@ static bool join_layout(const struct joiner *j, const struct layout *layout,
 
 static const struct layout *find_layout(const struct joiner *j, const struct event *event)
 {
-    const struct kda_manifest *m = j->m;
+    const struct manifest *m = j->m;
     for (size_t i = 0; event->template && i < m->layouts.count; i++, ++*j->work) {
         const struct layout *layout = &m->layouts.items[i];
         if (layout->provider == event->provider && layout->id &&
@@ -440,7 +437,7 @@ static enum kda_status join_event(struct joiner *j, const struct event *event,
 
 static enum kda_status join(struct joiner *j, struct kda_error *err)
 {
-    const struct kda_manifest *m = j->m;
+    const struct manifest *m = j->m;
     enum kda_status status = KDA_OK;
     if (m->providers.count == 0)
         return kda_fail(err, KDA_BAD_DATA, "etl", "names no provider with a GUID");
@@ -453,19 +450,33 @@ static enum kda_status join(struct joiner *j, struct kda_error *err)
     return status;
 }
 
+static bool on_begin(void *context, const char *element, const char *const *attributes)
+{
+    if (!has_failed(context))
+        begin_element(context, element, attributes);
+    return !has_failed(context);
+}
+
+static bool on_end(void *context, const char *element)
+{
+    end_element(context, element);
+    return !has_failed(context);
+}
+
 enum kda_status kda_manifest_learn(struct kda_templates *store, struct kda_draft *draft,
                                    struct kda_map_list *maps, enum kda_origin origin,
                                    const char *xml, size_t size, const char *what,
                                    struct kda_error *err)
 {
-    struct kda_manifest *m = kda_calloc(1, sizeof(*m));
+    struct manifest *m = kda_calloc(1, sizeof(*m));
     if (!m)
         return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for a manifest");
     kda_arena_init(&m->arena, ARENA_LIMIT);
     uint64_t work = 0;
     struct joiner j = {
         .m = m, .store = store, .draft = draft, .maps = maps, .origin = origin, .work = &work};
-    enum kda_status status = kda_manifest_xml(m, xml, size, err);
+    const struct kda_xml_reader reader = {.context = m, .begin = on_begin, .end = on_end};
+    enum kda_status status = kda_xml_read(&reader, xml, size, err);
     if (status == KDA_OK && m->status != KDA_OK)
         status = kda_fail(err, m->status, "etl",
                           m->status == KDA_LIMIT ? "is too large" : "out of memory");

@@ -11,6 +11,31 @@
 #define MS_PER_DAY 86400000u
 #define ANSI_CHUNK 2048u
 
+/* ---- bytes ---- */
+
+uint64_t kda_payload_integer(unsigned in, const uint8_t *bytes, uint32_t size)
+{
+    bool is_signed = in == KDA_IN_INT8 || in == KDA_IN_INT16 || in == KDA_IN_INT32;
+    switch (size) {
+    case 1:
+        return is_signed ? (uint64_t)(int64_t)(int8_t)bytes[0] : bytes[0];
+    case 2:
+        return is_signed ? (uint64_t)(int64_t)(int16_t)kda_le16(bytes) : kda_le16(bytes);
+    case 4:
+        return is_signed ? (uint64_t)(int64_t)(int32_t)kda_le32(bytes) : kda_le32(bytes);
+    default:
+        return kda_le64(bytes);
+    }
+}
+
+uint32_t kda_payload_sid(const uint8_t *bytes, uint32_t rest)
+{
+    if (rest < 8 || bytes[0] != 1 || bytes[1] > 15)
+        return 0;
+    uint32_t size = 8u + 4u * bytes[1];
+    return size <= rest ? size : 0;
+}
+
 /* ---- text ---- */
 
 void kda_payload_ansi(struct kda_event_builder *out, const char *name, const uint8_t *bytes,

@@ -11,6 +11,9 @@
 #include "base/bytes.h"
 #include "base/map.h"
 
+#define KDA_ETW_ARENA_LIMIT ((size_t)128 << 20)
+#define KDA_ETW_JOIN_RESERVE ((size_t)16 << 20) /* arrays of the joins; objects leave it alone */
+
 /* Growing array of pointers into the arena. */
 struct kda_ptrs {
     void **items;
@@ -51,6 +54,7 @@ static inline struct kda_gaps *kda_etw_gaps(struct kda_etw *etw)
     return kda_kernel_gaps(etw->kernel);
 }
 
+/* ground.c */
 /* What a status means for the model: memory that ran out ends the construction, everything else
  * becomes a gap. Once the kernel's work is used up one gap says so for all that follows. */
 void kda_etw_gap(struct kda_etw *etw, const char *what, uint64_t va, enum kda_status status,
@@ -82,8 +86,8 @@ bool kda_etw_field(struct kda_etw *etw, const char *what, uint64_t object, enum 
 /* Address of a member, 0 when this build lacks it. */
 uint64_t kda_etw_member(struct kda_etw *etw, uint64_t object, enum kda_field_id field);
 
-/* handles.c: the owner that an object names holds its handle. False: another process alone does, and
- * one of the two witnesses was changed. */
+/* handles.c: the owner that an object names holds its handle. False: another process alone does,
+ * and one of the two witnesses was changed. */
 bool kda_etw_handle_agrees(struct kda_etw *etw, const char *what, uint64_t va, uint64_t pid,
                            uint64_t holder);
 
@@ -96,8 +100,8 @@ struct kda_etw_silo *kda_etw_silo_of(struct kda_etw *etw, uint64_t state);
 /* The silo whose state is at `state` if it is known already (host for 0), else NULL. */
 struct kda_etw_silo *kda_etw_known_state(struct kda_etw *etw, uint64_t state);
 
-/* Is this the ETW state of a container, which its own globals name? KDA_BAD_DATA: no; missing memory
- * speaks for neither. */
+/* Is this the ETW state of a container, which its own globals name? KDA_BAD_DATA: no; missing
+ * memory speaks for neither. */
 enum kda_status kda_etw_check_state(struct kda_etw *etw, uint64_t state);
 
 /* plausible.c: could this be such an object? Missing memory speaks for neither. */
@@ -105,8 +109,8 @@ bool kda_etw_plausible_session(struct kda_etw *etw, uint64_t va, uint32_t slot);
 bool kda_etw_plausible_consumer(struct kda_etw *etw, uint64_t va);
 /* GUID entries are allocated: none stands in a table that leads to them, or in the kernel image. */
 bool kda_etw_is_allocated(struct kda_etw *etw, uint64_t va);
-/* What leads to a GUID entry: a list that holds together, one that is torn here (more has to speak for
- * it), or another object (then it may be on no list any more). */
+/* What leads to a GUID entry: a list that holds together, one that is torn here (more has to speak
+ * for it), or another object (then it may be on no list any more). */
 enum kda_entry_way { KDA_ENTRY_LISTED, KDA_ENTRY_TORN, KDA_ENTRY_NAMED };
 /* KDA_OK, KDA_BAD_DATA, or KDA_ABSENT when nothing of it can be read. */
 enum kda_status kda_etw_check_entry(struct kda_etw *etw, uint64_t va, enum kda_entry_way how);

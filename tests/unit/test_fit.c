@@ -1,7 +1,7 @@
 /* Fitting a layout without symbols: what it finds must be what the true layout gives. */
 #include "fit_machine.h"
 
-#include "etw/fit_int.h"
+#include "fit/fit_int.h"
 
 /* ---- comparison: `a` is the truth, `b` may know less, never something else ---- */
 

@@ -2,7 +2,7 @@
  * own, tried alone and left out. What is true is what the generator put in. */
 #include "fit_machine.h"
 
-#include "etw/fit_int.h"
+#include "fit/fit_int.h"
 
 /* ---- lending: rows from symbols, made to know as little as rows of published headers ---- */
 

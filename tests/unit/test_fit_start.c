@@ -3,7 +3,7 @@
 #include "fit_machine.h"
 
 #include "bytes.h"
-#include "etw/fit_int.h"
+#include "fit/fit_int.h"
 
 #define FIELD(m, type, name) forge_layout((m)->forge)->field[KDA_F_##type##_##name].offset
 

@@ -14,36 +14,6 @@
 #define BUCKET_LISTS 3u
 #define LIST_ENTRY_SIZE 16u
 
-void kda_audit_each_provider(struct kda_audit *audit, kda_provider_fn fn)
-{
-    size_t count;
-    if (kda_audit_no_model(audit))
-        return;
-    static const char *const kinds[] = {"providers", "silo", "silos", NULL};
-    kda_audit_open_gaps(audit, "providers", kinds);
-    const struct kda_etw_provider *const *providers = kda_etw_providers(audit->etw, &count);
-    for (size_t i = 0; i < count; i++) {
-        struct kda_subject subject = kda_subject_provider(providers[i]);
-        kda_audit_examined(audit);
-        if (!providers[i]->readable)
-            kda_audit_open(audit, &subject, "the entry's memory is not in the image");
-        else
-            fn(audit, providers[i], &subject);
-    }
-}
-
-/* Are all eight slots and the combined view readable? */
-bool kda_audit_slots_readable(struct kda_audit *audit, const struct kda_etw_provider *provider,
-                              const struct kda_subject *subject)
-{
-    bool whole = provider->combined.readable;
-    for (unsigned i = 0; i < KDA_ETW_ENABLE_SLOTS; i++)
-        whole = whole && provider->enables[i].readable;
-    if (!whole)
-        kda_audit_open(audit, subject, "not every enable slot of the entry is in the image");
-    return whole;
-}
-
 static uint64_t slot_va(struct kda_audit *audit, const struct kda_etw_provider *provider,
                         unsigned slot, enum kda_field_id field)
 {

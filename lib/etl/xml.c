@@ -1,5 +1,5 @@
 /*
- * manifest_xml.c - XML to elements. The only file that knows the XML parser (Expat).
+ * xml.c - XML to elements. The only file that knows the XML parser (Expat).
  */
 #include "describe.h"
 
@@ -12,7 +12,7 @@
 
 struct xml {
     XML_Parser parser;
-    struct kda_manifest *m;
+    const struct kda_xml_reader *reader;
     unsigned depth;
     const char *problem;
 };
@@ -46,8 +46,8 @@ static void XMLCALL on_start(void *context, const XML_Char *name, const XML_Char
         stop(xml, "nests its elements too deeply");
         return;
     }
-    kda_manifest_begin(xml->m, local_name(name), (const char *const *)attributes);
-    if (kda_manifest_failed(xml->m))
+    if (!xml->reader->begin(xml->reader->context, local_name(name),
+                            (const char *const *)attributes))
         stop(xml, NULL);
 }
 
@@ -55,8 +55,7 @@ static void XMLCALL on_end(void *context, const XML_Char *name)
 {
     struct xml *xml = context;
     xml->depth--;
-    kda_manifest_end(xml->m, local_name(name));
-    if (kda_manifest_failed(xml->m))
+    if (!xml->reader->end(xml->reader->context, local_name(name)))
         stop(xml, NULL);
 }
 
@@ -81,7 +80,7 @@ static enum kda_status parse(struct xml *xml, const char *text, size_t size, str
             if (code == XML_ERROR_NO_MEMORY)
                 return kda_fail(err, KDA_NO_MEMORY, "etl", "out of memory for the manifest");
             if (code == XML_ERROR_ABORTED && !xml->problem)
-                return KDA_OK; /* the manifest's own side says why */
+                return KDA_OK; /* the reader knows why */
             return kda_fail(err, KDA_BAD_DATA, "etl", "line %lu: %s",
                             (unsigned long)XML_GetCurrentLineNumber(xml->parser),
                             xml->problem ? xml->problem : XML_ErrorString(code));
@@ -92,11 +91,11 @@ static enum kda_status parse(struct xml *xml, const char *text, size_t size, str
     return KDA_OK;
 }
 
-enum kda_status kda_manifest_xml(struct kda_manifest *m, const char *text, size_t size,
-                                 struct kda_error *err)
+enum kda_status kda_xml_read(const struct kda_xml_reader *reader, const char *text, size_t size,
+                             struct kda_error *err)
 {
     static const XML_Memory_Handling_Suite memory = {take_memory, change_memory, kda_free};
-    struct xml xml = {.m = m};
+    struct xml xml = {.reader = reader};
     if (size == 0)
         return kda_fail(err, KDA_BAD_DATA, "etl", "is empty");
     xml.parser = XML_ParserCreate_MM(NULL, &memory, NULL);
@@ -112,10 +111,10 @@ enum kda_status kda_manifest_xml(struct kda_manifest *m, const char *text, size_
 
 #else
 
-enum kda_status kda_manifest_xml(struct kda_manifest *m, const char *text, size_t size,
-                                 struct kda_error *err)
+enum kda_status kda_xml_read(const struct kda_xml_reader *reader, const char *text, size_t size,
+                             struct kda_error *err)
 {
-    (void)m;
+    (void)reader;
     (void)text;
     (void)size;
     return kda_fail(err, KDA_UNSUPPORTED, "etl", "this build has no XML parser (Expat)");

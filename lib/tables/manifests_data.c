@@ -5,7 +5,7 @@
  * sha256 f3dafd7ef06082d74fd90f7e6d90bb961b6023224cc3ed2000f910813db0a4a1.
  * 7243 events of 47 providers. Sources: see NOTICE.
  */
-#include "builtin.h"
+#include "etl/builtin.h"
 
 /* clang-format off */
 

@@ -5,7 +5,7 @@
  * sha256 c1b086cce84cbcbe36418d7dc8868b013c8b7d54a56223f12412733bb5d0166f.
  * 2897 providers. Source: winsiderss/systeminformer (MIT, see NOTICE).
  */
-#include "providers.h"
+#include "symbols/providers.h"
 
 /* clang-format off */
 

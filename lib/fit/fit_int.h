@@ -4,8 +4,8 @@
  * Hypotheses are the rows of the table of known layouts. A check looks at one object and says for
  * each place that any row gives a field: yes, no, or cannot tell. These votes eliminate rows.
  */
-#ifndef KDA_ETW_FIT_INT_H
-#define KDA_ETW_FIT_INT_H
+#ifndef KDA_FIT_FIT_INT_H
+#define KDA_FIT_FIT_INT_H
 
 #include "kda/etw.h"
 #include "kda/fit.h"

@@ -10,7 +10,7 @@
  * HalfTimeOfLife/KDAMonitor (MIT) and of rizinorg/rizin-testbins; PE time stamps and sizes from
  * winsiderss/systeminformer (MIT).
  */
-#include "profiles.h"
+#include "symbols/profiles.h"
 
 /* clang-format off */
 

@@ -1,8 +1,8 @@
 /*
- * audit.h - private to the checks of lib/etw: what they see and how they speak.
+ * audit.h - private to lib/audit: what they see and how they speak.
  */
-#ifndef KDA_ETW_AUDIT_H
-#define KDA_ETW_AUDIT_H
+#ifndef KDA_AUDIT_AUDIT_H
+#define KDA_AUDIT_AUDIT_H
 
 #include "kda/audit.h"
 #include "kda/pool.h"
