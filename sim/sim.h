@@ -400,7 +400,7 @@ bool sim_request_wait(struct sim_request *request, uint32_t milliseconds);
 /* Valid after the end. */
 int32_t sim_request_status(const struct sim_request *request);
 size_t sim_request_bytes(const struct sim_request *request);
-void sim_request_cancel(struct sim_request *request);
+bool sim_request_cancel(struct sim_request *request);
 void sim_request_free(struct sim_request *request); /* waits for the end */
 /* Read that waits for its end. */
 int32_t sim_reader_read_wait(struct sim_reader *reader, void *buffer, size_t size, size_t *got);
