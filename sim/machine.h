@@ -210,6 +210,8 @@ struct sim_ctx {
 };
 
 struct sim_ctx *sim_self(void);
+/* A lock or count is written by this processor. */
+void sim_crossing(const void *at);
 /* Around every call into the driver. `leave` checks that IRQL, locks and regions are as before. */
 struct sim_call {
     const char *callback;

@@ -89,6 +89,7 @@ VOID ExInitializeRundownProtection(PEX_RUNDOWN_REF reference)
 BOOLEAN ExAcquireRundownProtection(PEX_RUNDOWN_REF reference)
 {
     SIM_DDI(DISPATCH_LEVEL, "EX-019");
+    sim_crossing(reference);
     return acquire(&reference->Count);
 }
 

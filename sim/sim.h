@@ -94,6 +94,8 @@ int32_t sim_driver_unload(void);
  * driver has gone, by another thread or by sim_meanwhile. */
 int32_t sim_driver_unload_at_once(void);
 bool sim_driver_loaded(void);
+/* The kernel of this build and machine is known not to export the name. */
+bool sim_lacks(const char *name);
 
 /* A value of the driver's key HKLM\...\Services\kdamonitor\Parameters, kept until the machine ends.
  * `type` is a REG_ number. Set them before the load. */
@@ -111,6 +113,10 @@ bool sim_enter(uint32_t pid, uint32_t tid);
 void sim_set_irql(uint8_t irql);
 uint8_t sim_irql(void);
 void sim_set_cpu(uint32_t cpu);
+/* How often, from the watch to the question, the lock or rundown count that is worst in this went
+ * from one processor to another. */
+void sim_crossings_watch(void);
+uint64_t sim_crossings_most(void);
 /* States of the calling host thread, until told otherwise: in a guarded region, where file and
  * registry services would hang; inside a request of a file system (IoGetTopLevelIrp); its registry
  * operations are part of a transaction. */

@@ -19,7 +19,7 @@ static void set_value(void)
         .key = KEY, .name = STR("v"), .type = REG_DWORD, .data = &data, .size = 4});
 }
 
-static void connect_to(uint16_t port)
+static void connect_from(uint32_t pid, uint16_t port)
 {
     const struct sim_flow flow = {.version = 4,
                                   .protocol = 6,
@@ -27,11 +27,16 @@ static void connect_to(uint16_t port)
                                   .remote = {192, 0, 2, 7},
                                   .local_port = 50000,
                                   .remote_port = port,
-                                  .pid = WORLD_USER};
+                                  .pid = pid};
     uint64_t id;
 
     sim_net_connect(&flow, &id);
     sim_net_close(id);
+}
+
+static void connect_to(uint16_t port)
+{
+    connect_from(WORLD_USER, port);
 }
 
 static struct kda_control_troubles troubles;
@@ -362,6 +367,36 @@ static void idle(void **state)
     world_end();
 }
 
+/* --- many processors ------------------------------------------------------------------------- */
+
+#define CPUS 8u
+#define TURNS 100u
+
+/* One processor after the other, each with a process of its own: no lock and no count of run-down
+ * protection is handed on with each event. */
+static void processors_meet_seldom(void **state)
+{
+    (void)state;
+    world_begin(&(struct sim_options){.cpus = CPUS});
+    for (uint32_t cpu = 0; cpu < CPUS; cpu++)
+        assert_int_equal(sim_process_existing(&(struct sim_process){.pid = 3000 + 4 * cpu}, NULL),
+                         0);
+    world_load();
+    sim_crossings_watch();
+    for (uint32_t i = 0; i < CPUS * TURNS; i++) {
+        sim_set_cpu(i % CPUS);
+        assert_true(sim_enter(3000 + 4 * (i % CPUS), 0));
+        set_value();
+        connect_from(3000 + 4 * (i % CPUS), (uint16_t)(1000 + i));
+    }
+    /* Each would be 800; the locks of the flows are met by chance. */
+    assert_in_range(sim_crossings_most(), 0, TURNS);
+    sim_set_cpu(0);
+    sim_enter(4, 0);
+    world_unload();
+    world_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +411,7 @@ int main(void)
         cmocka_unit_test(the_last_failures),
         cmocka_unit_test(foreign_memory),
         cmocka_unit_test(idle),
+        cmocka_unit_test(processors_meet_seldom),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
