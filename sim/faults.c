@@ -233,18 +233,9 @@ void sim_refuse_removal(int32_t status, uint32_t times)
     atomic_store(&refusals.times, times);
 }
 
-static bool removal_refused(const char *ddi, NTSTATUS *status)
+bool sim_removal_refused(NTSTATUS *status)
 {
-    static const char *const removals[] = {
-        "CmUnRegisterCallback", "PsRemoveCreateThreadNotifyRoutine",
-        "PsRemoveLoadImageNotifyRoutine", "FwpsCalloutUnregisterById0"};
-    bool removal = false;
-
     if (atomic_load(&refusals.times) == 0)
-        return false;
-    for (size_t i = 0; i < sizeof(removals) / sizeof(removals[0]); i++)
-        removal = removal || strcmp(ddi, removals[i]) == 0;
-    if (!removal)
         return false;
     if (atomic_load(&refusals.times) != UINT32_MAX)
         atomic_fetch_sub(&refusals.times, 1);
@@ -256,8 +247,6 @@ bool sim_planned(const char *ddi, uint32_t class_, NTSTATUS *status)
 {
     bool planned = false;
 
-    if (removal_refused(ddi, status))
-        return true;
     if (atomic_load(&plans.count) == 0)
         return false;
     pthread_mutex_lock(&plans.lock);

@@ -62,6 +62,8 @@ bool sim_fault(const char *ddi);
  * (`usual`). `class_` is that of a query, SIM_ANY_CLASS of others. */
 bool sim_fails(const char *ddi, uint32_t class_, NTSTATUS usual, NTSTATUS *status);
 bool sim_planned(const char *ddi, uint32_t class_, NTSTATUS *status);
+/* Of routines, callbacks and callouts. */
+bool sim_removal_refused(NTSTATUS *status);
 /* Only a planned status: of calls that the sweep leaves alone. */
 #define SIM_MAY_FAIL_PLANNED()                                                                     \
     do {                                                                                           \

@@ -376,6 +376,9 @@ void sim_file_fail(unsigned ops, int32_t status, uint32_t times);
 void sim_disk_free(uint64_t bytes);
 /* Makes every write take this long in real time. */
 void sim_disk_slow(uint32_t microseconds);
+/* As a kernel that is older than OBJ_DONT_REPARSE: the flag is refused. Links are those of the
+ * host. */
+void sim_disk_follows_links(bool all);
 /* The next write takes only so many bytes, and succeeds. */
 void sim_disk_short_write(uint32_t bytes);
 /* True if the object at this path below sim_disk() was made for SYSTEM and Administrators only and

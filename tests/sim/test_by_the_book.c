@@ -100,12 +100,18 @@ static void transactions_are_marked(void **state)
     sim_registry_delete_value(&op);
     op.name = STR("n");
     sim_registry_rename_key(&op);
+    /* The object of a creation that fails says nothing. */
+    op.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\Refused");
+    op.refusal = SIM_REFUSE_AFTER_POST;
+    sim_registry_create_key(&op);
+    op.refusal = SIM_REFUSE_NOT;
     sim_set_transaction(false);
     op.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\n");
     sim_registry_delete_key(&op);
     world_unload();
     world_read(&log);
-    world_line(&log, "registry.key_create", "\"transaction\":true", NULL);
+    world_line(&log, "registry.key_create", "Test", "\"transaction\":true", NULL);
+    world_line(&log, "registry.key_create", "Refused", "\"transaction\":true", NULL);
     world_line(&log, "registry.value_set", "\"transaction\":true", NULL);
     world_line(&log, "registry.value_delete", "\"transaction\":true", NULL);
     world_line(&log, "registry.key_rename", "\"transaction\":true", NULL);
@@ -120,8 +126,8 @@ static void transactions_are_marked(void **state)
 /* Whatever a removal answers but success: the code stays, and what still comes finds it whole. */
 static void removals_are_refused(void **state)
 {
-    /* In the order of the stop: eight callouts, registry, image, thread. */
-    static const unsigned refused[] = {1, 9, 10, 11};
+    /* In the order of the stop: eight callouts, registry, image, thread, process. */
+    static const unsigned refused[] = {1, 9, 10, 11, 12};
 
     (void)state;
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
@@ -259,6 +265,43 @@ static void somebody_deletes_a_filter(void **state)
     assert_int_equal(world_count(&log, "network.connect", NULL), 8);
     world_free(&log);
     world_end();
+}
+
+/* The engine runs and refuses: that is told, with the call, and asked again. */
+static void the_engine_refuses(void **state)
+{
+    static const struct {
+        const char *call;
+        uint32_t status;
+    } refusals[] = {{"FwpmEngineOpen0", 0xC0020017},
+                    {"FwpmTransactionBegin0", 0xC0220012},
+                    {"FwpmCalloutAdd0", 0xC0220018},
+                    {"FwpmFilterAdd0", 0xC0220024},
+                    {"FwpmTransactionCommit0", 0xC0220010}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        world_begin(NULL);
+        sim_status_next(refusals[i].call, (int32_t)refusals[i].status, 1);
+        world_load();
+        ask_troubles();
+        assert_int_equal(sensor("network")->state, KDA_SENSOR_DEGRADED);
+        assert_string_equal(sensor("network")->call, refusals[i].call);
+        assert_int_equal((uint32_t)sensor("network")->status, refusals[i].status);
+        assert_string_equal(troubles.failures[0].call, refusals[i].call);
+        assert_int_equal((uint32_t)troubles.failures[0].status, refusals[i].status);
+        assert_true(world_wait("sensor.status", refusals[i].call));
+        for (unsigned tries = 0; tries < 100 && sim_wfp_filters() != 8; tries++) {
+            sim_clock_advance(WORLD_SECOND);
+            usleep(20000);
+            sim_settle();
+        }
+        assert_int_equal(sim_wfp_filters(), 8);
+        ask_troubles();
+        assert_int_equal(sensor("network")->state, KDA_SENSOR_ARMED);
+        world_unload();
+        world_end();
+    }
 }
 
 static void the_engine_is_away(void **state)
@@ -407,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_sensor_is_off),
         cmocka_unit_test(offloads_stay_on),
         cmocka_unit_test(somebody_deletes_a_filter),
+        cmocka_unit_test(the_engine_refuses),
         cmocka_unit_test(the_engine_is_away),
         cmocka_unit_test(the_last_failures),
         cmocka_unit_test(foreign_memory),
