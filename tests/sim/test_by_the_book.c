@@ -209,8 +209,10 @@ static void a_sensor_is_off(void **state)
             assert_true(sensor("registry")->since != 0);
             assert_int_equal(sensor("process")->state, KDA_SENSOR_ARMED);
             set_value();
+            assert_true(world_wait("sensor.start", "\"registry\":{\"state\":\"off\",\"since\":\""));
+            assert_true(world_wait("sensor.start", "\"process\":{\"state\":\"armed\""));
             assert_true(
-                world_wait("sensor.status", "\"registry\":{\"state\":\"off\",\"since\":\""));
+                world_wait("sensor.start", "\"call\":\"CmRegisterCallbackEx\",\"place\":\""));
             connect_to(9);
             world_unload();
             world_read(&log);
@@ -290,7 +292,7 @@ static void the_engine_refuses(void **state)
         assert_int_equal((uint32_t)sensor("network")->status, refusals[i].status);
         assert_string_equal(troubles.failures[0].call, refusals[i].call);
         assert_int_equal((uint32_t)troubles.failures[0].status, refusals[i].status);
-        assert_true(world_wait("sensor.status", refusals[i].call));
+        assert_true(world_wait("sensor.start", refusals[i].call));
         for (unsigned tries = 0; tries < 100 && sim_wfp_filters() != 8; tries++) {
             sim_clock_advance(WORLD_SECOND);
             usleep(20000);
@@ -316,7 +318,7 @@ static void the_engine_is_away(void **state)
     assert_string_equal(sensor("network")->call, "FwpmBfeStateGet0");
     since = sensor("network")->since;
     assert_true(since != 0);
-    assert_true(world_wait("sensor.status", "\"network\":{\"state\":\"degraded\""));
+    assert_true(world_wait("sensor.start", "\"network\":{\"state\":\"degraded\""));
     ask_troubles();
     assert_int_equal(sensor("network")->since, since);
     sim_bfe_set(SIM_BFE_RUNNING);
