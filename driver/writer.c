@@ -47,10 +47,11 @@ typedef struct _KDA_WRITER {
     PCHAR Batch;
     ULONG BatchBytes;
     BOOLEAN Urgent;
-    BOOLEAN Held;     /* an event in the queue is begun and not finished */
-    BOOLEAN Drained;  /* there were events since the last wait */
-    LONG ChangesTold; /* of the sensors' states */
-    BOOLEAN Ended;    /* sensor.stop was told: nothing follows it, no further file either */
+    BOOLEAN Held;      /* an event in the queue is begun and not finished */
+    BOOLEAN Drained;   /* there were events since the last wait */
+    LONG ChangesTold;  /* of the sensors' states */
+    LONG ChangesBegun; /* those that sensor.start tells; of `Begun` */
+    BOOLEAN Ended;     /* sensor.stop was told: nothing follows it, no further file either */
     ULONGLONG BatchSince;
     uint64_t BatchCounts[KDA_KIND_COUNT];
     PVOID Self;
@@ -428,7 +429,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapBegin(KDA_WRITER *writer)
            KdaMonEventQueueWait(KDA_WAIT_MS, FALSE))
         continue;
     if (ReadAcquire(&writer->Begun))
-        writer->ChangesTold = KdaSensorChanges();
+        writer->ChangesTold = writer->ChangesBegun;
     event = KdaSelfStart(writer->Self, KDA_SELF_BYTES);
     if (event == NULL)
         return;
@@ -564,6 +565,7 @@ _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
 _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaWriterBegin(KDA_DRIVER *driver)
 {
     UNREFERENCED_PARAMETER(driver);
+    KdapWriter->ChangesBegun = KdaSensorChanges();
     InterlockedExchange(&KdapWriter->Begun, 1);
     KdaMonEventQueueWake();
     return STATUS_SUCCESS;

@@ -455,6 +455,8 @@ bool sim_status_at(size_t index, const char **ddi, const char **rule, int32_t *s
 
 /* The next `times` removals of a callback or callout answer this, and do nothing. */
 void sim_refuse_removal(int32_t status, uint32_t times);
+/* The same, after so many that are carried out. */
+void sim_refuse_removal_after(uint32_t removals, int32_t status, uint32_t times);
 
 /* The n-th call of this function by the driver from now on (1: the next) waits at its beginning
  * until `routine` has returned: for what happens just then elsewhere. It is called inside the

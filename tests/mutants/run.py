@@ -74,7 +74,7 @@ def passes(tree, test):
     if result.returncode == 0:
         return True
     for pattern in (r"sim: (?!left|sim_boot)[^\n]*", r"ERROR: AddressSanitizer: [\w-]+", r"runtime error: [^\n]*",
-                    r"\[  FAILED  \] (\w+)"):
+                    r"\[  FAILED  \] (\w+)", r"(?m)^FAILED [^\n]{,100}"):
         found = re.search(pattern, result.stdout)
         if found:
             return found.group(0)
