@@ -368,6 +368,12 @@ OUTCOME("WFP-032 WFP-051 WFP-052 WFP-055 WFP-066", registration)
     EXPECT_STATUS(0, register_callout(true, 0, &id));
 }
 
+OUTCOME("WFP-032", added_before_it_is_registered)
+{
+    EXPECT_STATUS(0, add_callout(open_engine(0)));
+    EXPECT_STATUS(0, register_callout(false, 0, NULL));
+}
+
 static void connect_now(void *unused)
 {
     (void)unused;
