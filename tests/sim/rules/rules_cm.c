@@ -466,6 +466,21 @@ VIOLATION("CM-073", type_of_a_key_read)
     sim_registry_create_key(&plain);
 }
 
+OUTCOME("CM-091", hive_with_an_open_key)
+{
+    const struct sim_registry hive = {.key = SIM_STR(u"\\REGISTRY\\USER\\S-1-5-21-1")};
+    const struct sim_registry below = {.key = SIM_STR(u"\\REGISTRY\\USER\\S-1-5-21-1\\Software")};
+    UNICODE_STRING name = rules_string(u"\\REGISTRY\\USER\\S-1-5-21-1\\Software");
+    OBJECT_ATTRIBUTES attributes = rules_attributes(&name, 0);
+    HANDLE key;
+
+    EXPECT_STATUS(0, sim_registry_create_key(&below));
+    EXPECT_STATUS(0, ZwOpenKey(&key, KEY_QUERY_VALUE, &attributes));
+    EXPECT(!NT_SUCCESS(sim_registry_do(SIM_REG_UNLOAD, &hive)));
+    EXPECT_STATUS(0, ZwClose(key));
+    EXPECT_STATUS(0, sim_registry_do(SIM_REG_UNLOAD, &hive));
+}
+
 static PVOID pre_slots[4]; /* how the structure of the pre call begins */
 static int own_context;
 
