@@ -116,7 +116,7 @@ def main():
         name = os.path.basename(patch)[:-6]
         sentence, test = read(patch)
         begin = time.monotonic()
-        applied = run(["patch", "-p1", "-s", "-i", patch], cwd=tree)
+        applied = run(["patch", "-p1", "-s", "-F0", "-i", patch], cwd=tree)
         if applied.returncode != 0:
             print("%s: does not apply any more\n%s" % (name, applied.stdout), flush=True)
             stale += 1
@@ -126,7 +126,7 @@ def main():
         why = "does not compile" if built.returncode else True
         for _ in range(ATTEMPTS):
             why = passes(tree, test) if why is True else why
-        run(["patch", "-p1", "-s", "-R", "-i", patch], cwd=tree)
+        copy_tree(tree)  # a reversed patch may find another place than the one it was applied to
         if why is True or why == "does not compile":
             missed += 1
             print("%s: NOT CAUGHT by %s (%s) %s" % (name, test, sentence, why), flush=True)
