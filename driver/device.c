@@ -183,11 +183,15 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapDispatch(PDEVICE_OBJECT d
     NTSTATUS status = STATUS_DEVICE_NOT_READY;
 
     UNREFERENCED_PARAMETER(device);
+    /* A client's thread that is suspended in here would keep the stop waiting. */
+    KeEnterCriticalRegion();
     if (ExAcquireRundownProtection(&KdapServed)) {
         status = KdapServe(irp);
         ExReleaseRundownProtection(&KdapServed);
+        KeLeaveCriticalRegion();
         return status;
     }
+    KeLeaveCriticalRegion();
     if (major == IRP_MJ_CLEANUP || major == IRP_MJ_CLOSE)
         status = STATUS_SUCCESS;
     else if (major == IRP_MJ_READ) /* as one that was parked: a reader has come to the end */

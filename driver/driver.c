@@ -146,6 +146,7 @@ static const KDA_STEP KdapSteps[] = {
     {KdaDeviceServe, KdaDeviceEndServing}, /* requests in flight have ended */
     {KdaWriterStart, KdaWriterStop},       /* stop: drains, writes sensor.stop */
     {KdapSensorsStart, KdapSensorsStop},
+    {KdaWriterBegin, NULL}, /* sensor.start */
     {KdaDeviceOpenForUse, KdaDeviceCloseForUse},
 };
 

@@ -228,7 +228,10 @@ _IRQL_requires_max_(DISPATCH_LEVEL) VOID
 /* Raised by each change of a state that a failed call led to, or that ends one. */
 _IRQL_requires_max_(DISPATCH_LEVEL) LONG KdaSensorChanges(VOID);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID KdaTroubles(_Out_ struct kda_control_troubles *troubles);
-/* The same in a sensor.status record; of the failed calls the last few. */
+/* The states of the sensors as a field; the same in a sensor.status record, with the last few of
+ * the failed calls. */
+_IRQL_requires_max_(DISPATCH_LEVEL) VOID
+    KdaSensorsDescribe(_Inout_ struct kda_event_builder *builder, _In_ enum kda_field field);
 _IRQL_requires_max_(DISPATCH_LEVEL) VOID
     KdaTroublesDescribe(_Inout_ struct kda_event_builder *builder);
 
@@ -506,6 +509,8 @@ struct kda_event *KdaSelfFiltered(_Out_writes_bytes_(bytes) PVOID buffer, _In_ S
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaSelfIdentify(_Inout_ KDA_DRIVER *driver);
 
 _IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaWriterStart(_Inout_ KDA_DRIVER *driver);
+/* The sensors have started, or not: sensor.start can be told. */
+_IRQL_requires_max_(PASSIVE_LEVEL) NTSTATUS KdaWriterBegin(_Inout_ KDA_DRIVER *driver);
 /* Drains everything, writes sensor.stop. */
 _IRQL_requires_max_(PASSIVE_LEVEL) VOID KdaWriterStop(_Inout_ KDA_DRIVER *driver);
 /* Wait until all that was pushed before is in the file and the file is flushed; for the second one

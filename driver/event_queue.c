@@ -175,20 +175,23 @@ struct kda_ring *KdaMonEventQueueRing(VOID)
     return KdapQueue.Ring;
 }
 
-_IRQL_requires_max_(APC_LEVEL) static VOID KdapWait(ULONG milliseconds, BOOLEAN always)
+_IRQL_requires_max_(APC_LEVEL) static BOOLEAN KdapWait(ULONG milliseconds, BOOLEAN always)
 {
     LARGE_INTEGER timeout;
+    BOOLEAN few;
 
     timeout.QuadPart = -(LONGLONG)milliseconds * 10000;
-    if (kda_ring_sleep(KdapQueue.Ring) || always)
+    few = kda_ring_sleep(KdapQueue.Ring) != 0;
+    if (few || always)
         KeWaitForSingleObject(&KdapQueue.Wake, Executive, KernelMode, FALSE, &timeout);
     kda_ring_awake(KdapQueue.Ring);
+    return few;
 }
 
-_Use_decl_annotations_ VOID KdaMonEventQueueWait(ULONG milliseconds, BOOLEAN always)
+_Use_decl_annotations_ BOOLEAN KdaMonEventQueueWait(ULONG milliseconds, BOOLEAN always)
 {
     InterlockedExchange(&KdapQueue.Idle, 0);
-    KdapWait(milliseconds, always);
+    return KdapWait(milliseconds, always);
 }
 
 _Use_decl_annotations_ VOID KdaMonEventQueueWaitIdle(ULONG milliseconds)

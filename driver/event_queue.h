@@ -60,8 +60,9 @@ KDAMON_EVENT_TYPE KdaMonEventTypeOf(_In_ ULONG kind);
 
 struct kda_ring *KdaMonEventQueueRing(VOID);
 /* Waits until a producer asks for the consumer, KdaMonEventQueueWake is called, or the time is
- * over. `always`: also if events wait (their consumer cannot take them now). */
-_IRQL_requires_max_(APC_LEVEL) VOID
+ * over. `always`: also if events wait (their consumer cannot take them now). FALSE: so many wait
+ * that they should be taken. */
+_IRQL_requires_max_(APC_LEVEL) BOOLEAN
     KdaMonEventQueueWait(_In_ ULONG milliseconds, _In_ BOOLEAN always);
 /* The same, but the first event that comes wakes the consumer, whatever its kind. For a consumer
  * that has found nothing for some milliseconds: a push that began before is seen by then. */

@@ -5,6 +5,10 @@
  * kdamonitor-<date>-<time>-<part of the log's id>-<number>.jsonl: unique for each start, and names
  * sort by age. The folder and the files are for SYSTEM and Administrators only. Writes name their
  * offset, so that one that failed half-way is overwritten by its repetition.
+ *
+ * A junction in the path would have SYSTEM write and delete where somebody else wants it. So only
+ * the beginning of the name, which is a link of the system itself (\SystemRoot, \??\D:), is opened
+ * as others do; all else is opened relative to that, and a link is refused.
  */
 #include "driver.h"
 
@@ -132,6 +136,9 @@ const UCHAR KdaSecurityDescriptor[] = {
 };
 C_ASSERT(sizeof KdaSecurityDescriptor == 104);
 
+/* Where the flag was refused as unknown, names are opened without it from then on. */
+static volatile LONG KdapLinksFollowed;
+
 static const WCHAR KdapPrefix[] = KDA_W("\\kdamonitor-");
 static const WCHAR KdapPattern[] = KDA_W("kdamonitor-*.jsonl");
 static const WCHAR KdapSuffix[] = KDA_W(".jsonl");
@@ -181,6 +188,7 @@ _Use_decl_annotations_ NTSTATUS KdaLogFileInit(KDA_LOG_FILE *file, ULONGLONG utc
     ULONG bytes = directory->Length + KDA_NAME_ROOM * sizeof(WCHAR);
 
     RtlZeroMemory(file, sizeof *file);
+    InterlockedExchange(&KdapLinksFollowed, 0);
     file->Name.Buffer = ExAllocatePoolWithTag(PagedPool, bytes, KDA_TAG_WRITER);
     if (file->Name.Buffer == NULL)
         return STATUS_INSUFFICIENT_RESOURCES;
@@ -213,52 +221,104 @@ _Use_decl_annotations_ VOID KdaLogFileFree(KDA_LOG_FILE *file)
 
 /* --- the folder ------------------------------------------------------------------------------ */
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
-    KdapOpenFolder(UNICODE_STRING *name, ULONG disposition, HANDLE *handle)
+/* Units of `\SystemRoot\`, `\??\D:\`, `\Device\HarddiskVolume3\`; all of a name that is shorter. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static ULONG KdapBaseUnits(const UNICODE_STRING *name)
 {
+    ULONG units = name->Length / sizeof(WCHAR), parts = 2;
+    UNICODE_STRING root;
+
+    RtlInitUnicodeString(&root, KDA_W("\\SystemRoot\\"));
+    if (KdaHasPrefix(name, &root))
+        parts = 1;
+    for (ULONG at = 1; at < units; at++) {
+        if (name->Buffer[at] == '\\' && --parts == 0)
+            return at + 1;
+    }
+    return units;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapOpenBase(HANDLE *base)
+{
+    UNICODE_STRING name = KdaDriver->Settings.Directory;
     OBJECT_ATTRIBUTES attributes;
     IO_STATUS_BLOCK io;
 
-    InitializeObjectAttributes(&attributes, name, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE, NULL,
-                               (PVOID)(ULONG_PTR)KdaSecurityDescriptor);
-    return ZwCreateFile(handle, FILE_LIST_DIRECTORY | SYNCHRONIZE, &attributes, &io, NULL,
-                        FILE_ATTRIBUTE_NORMAL, FILE_SHARE_READ | FILE_SHARE_WRITE, disposition,
-                        FILE_DIRECTORY_FILE | FILE_SYNCHRONOUS_IO_NONALERT, NULL, 0);
+    name.Length = (USHORT)(KdapBaseUnits(&name) * sizeof(WCHAR));
+    InitializeObjectAttributes(&attributes, &name, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE, NULL,
+                               NULL);
+    return KDA_CALL(ZwCreateFile,
+                    (base, FILE_LIST_DIRECTORY | SYNCHRONIZE, &attributes, &io, NULL,
+                     FILE_ATTRIBUTE_NORMAL, FILE_SHARE_READ | FILE_SHARE_WRITE, FILE_OPEN,
+                     FILE_DIRECTORY_FILE | FILE_SYNCHRONOUS_IO_NONALERT, NULL, 0));
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolder(UNICODE_STRING *name)
+/* What follows the base in a name that begins with the folder's. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapBelow(HANDLE base, const UNICODE_STRING *name, UNICODE_STRING *rest,
+              OBJECT_ATTRIBUTES *attributes)
 {
-    HANDLE handle;
-    NTSTATUS status = KdapOpenFolder(name, FILE_OPEN_IF, &handle);
+    ULONG units = KdapBaseUnits(&KdaDriver->Settings.Directory);
+    ULONG flags = OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE;
 
-    if (NT_SUCCESS(status))
-        ZwClose(handle);
+    if (!ReadAcquire(&KdapLinksFollowed))
+        flags |= OBJ_DONT_REPARSE;
+    rest->Buffer = name->Buffer + units;
+    rest->Length = (USHORT)(name->Length - units * sizeof(WCHAR));
+    if (rest->Length != 0 && rest->Buffer[0] == '\\') {
+        rest->Buffer++;
+        rest->Length = (USHORT)(rest->Length - sizeof(WCHAR));
+    }
+    rest->MaximumLength = rest->Length;
+    InitializeObjectAttributes(attributes, rest, flags, base,
+                               (PVOID)(ULONG_PTR)KdaSecurityDescriptor);
+}
+
+/* TRUE: to be tried again, without the flag that this kernel does not know. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapFlagUnknown(NTSTATUS status)
+{
+    return status == STATUS_INVALID_PARAMETER && InterlockedExchange(&KdapLinksFollowed, 1) == 0;
+}
+
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
+    KdapOpenBelow(HANDLE base, const UNICODE_STRING *name, BOOLEAN folder, ULONG disposition,
+                  HANDLE *handle)
+{
+    ULONG options = folder ? FILE_DIRECTORY_FILE : FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY;
+    ULONG share = folder ? FILE_SHARE_READ | FILE_SHARE_WRITE : FILE_SHARE_READ;
+    ACCESS_MASK access = folder ? FILE_LIST_DIRECTORY : FILE_WRITE_DATA | FILE_READ_ATTRIBUTES;
+    OBJECT_ATTRIBUTES attributes;
+    UNICODE_STRING rest;
+    IO_STATUS_BLOCK io;
+    NTSTATUS status;
+
+    do {
+        KdapBelow(base, name, &rest, &attributes);
+        status = ZwCreateFile(handle, access | SYNCHRONIZE, &attributes, &io, NULL,
+                              FILE_ATTRIBUTE_NORMAL, share, disposition,
+                              options | FILE_SYNCHRONOUS_IO_NONALERT, NULL, 0);
+        if (status != STATUS_OBJECT_NAME_COLLISION)
+            KdaCalled(__func__, "ZwCreateFile", status);
+    } while (KdapFlagUnknown(status));
     return status;
 }
 
-/* The folder and those above it: up to the deepest that is there or can be made, and down again. */
-_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolders(VOID)
+/* The folder and those above it, from the base on. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolders(HANDLE base)
 {
     const UNICODE_STRING *whole = &KdaDriver->Settings.Directory;
-    ULONG units = whole->Length / sizeof(WCHAR), at = units;
+    ULONG units = whole->Length / sizeof(WCHAR), at = KdapBaseUnits(whole);
     UNICODE_STRING part = *whole;
-    NTSTATUS status = KdapMakeFolder(&part);
+    NTSTATUS status = STATUS_SUCCESS;
+    HANDLE handle;
 
-    while (status == STATUS_OBJECT_PATH_NOT_FOUND) {
-        do {
-            at--;
-        } while (at != 0 && whole->Buffer[at] != '\\');
-        if (at == 0)
-            return status;
-        part.Length = (USHORT)(at * sizeof(WCHAR));
-        status = KdapMakeFolder(&part);
-    }
     while (NT_SUCCESS(status) && at < units) {
         do {
             at++;
         } while (at < units && whole->Buffer[at] != '\\');
         part.Length = (USHORT)(at * sizeof(WCHAR));
-        status = KdapMakeFolder(&part);
+        status = KdapOpenBelow(base, &part, TRUE, FILE_OPEN_IF, &handle);
+        if (NT_SUCCESS(status))
+            ZwClose(handle);
     }
     return status;
 }
@@ -266,6 +326,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapMakeFolders(VOID)
 /* --- old files ------------------------------------------------------------------------------- */
 
 typedef struct _KDA_OLD_FILES {
+    HANDLE Base;
     UNICODE_STRING Path;
     ULONG Count;                              /* logs behind `After` */
     ULONG Held;                               /* names below, the oldest first */
@@ -346,10 +407,11 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapLook(KDA_OLD_FILES *old, ULON
 /* Counts the logs behind `After` and finds the oldest of them. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapFindOld(KDA_OLD_FILES *old)
 {
-    UNICODE_STRING pattern, directory = KdaDriver->Settings.Directory;
+    UNICODE_STRING pattern;
     IO_STATUS_BLOCK io;
     HANDLE handle;
-    NTSTATUS status = KdapOpenFolder(&directory, FILE_OPEN, &handle);
+    NTSTATUS status =
+        KdapOpenBelow(old->Base, &KdaDriver->Settings.Directory, TRUE, FILE_OPEN, &handle);
 
     old->Count = old->Held = 0;
     if (!NT_SUCCESS(status))
@@ -374,12 +436,12 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS KdapFindOld(KDA_OLD_FILES *ol
 _IRQL_requires_max_(PASSIVE_LEVEL) static BOOLEAN KdapDelete(KDA_OLD_FILES *old, const CHAR *name)
 {
     OBJECT_ATTRIBUTES attributes;
+    UNICODE_STRING rest;
 
     old->Path.Length = (USHORT)(KdaDriver->Settings.Directory.Length + sizeof(WCHAR));
     for (ULONG i = 0; i < KDA_FORM_UNITS; i++)
         KdapAppend(&old->Path, (WCHAR)name[i]);
-    InitializeObjectAttributes(&attributes, &old->Path, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
-                               NULL, NULL);
+    KdapBelow(old->Base, &old->Path, &rest, &attributes);
     return NT_SUCCESS(KDA_CALL(ZwDeleteFile, (&attributes)));
 }
 
@@ -409,7 +471,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemove(KDA_OLD_FILES *old)
     }
 }
 
-_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemoveOld(const KDA_LOG_FILE *file)
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemoveOld(const KDA_LOG_FILE *file, HANDLE base)
 {
     SIZE_T units = file->Name.Length / sizeof(WCHAR);
     ULONG bytes = (ULONG)sizeof(KDA_OLD_FILES) + file->Name.MaximumLength;
@@ -418,6 +480,7 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemoveOld(const KDA_LOG_FILE 
     if (old == NULL)
         return;
     RtlZeroMemory(old, sizeof *old);
+    old->Base = base;
     old->Path.Buffer = (PWSTR)(PVOID)(old + 1);
     old->Path.MaximumLength = file->Name.MaximumLength;
     RtlCopyMemory(old->Path.Buffer, file->Name.Buffer, file->Name.Length);
@@ -428,47 +491,41 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapRemoveOld(const KDA_LOG_FILE 
 
 /* --- the file -------------------------------------------------------------------------------- */
 
+/* A name that is taken (a clock or a disk that was set back, a file put there by somebody) will
+ * stay so: the numbers behind it are tried, the rest of them with the next attempt. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static NTSTATUS
-    KdapCreate(KDA_LOG_FILE *file, ULONG number, HANDLE *handle)
+    KdapCreate(KDA_LOG_FILE *file, HANDLE base, HANDLE *handle)
 {
-    OBJECT_ATTRIBUTES attributes;
-    IO_STATUS_BLOCK io;
-    NTSTATUS status;
+    NTSTATUS status = STATUS_OBJECT_NAME_COLLISION;
 
-    KdapSetNumber(file, number);
-    InitializeObjectAttributes(&attributes, &file->Name, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE,
-                               NULL, (PVOID)(ULONG_PTR)KdaSecurityDescriptor);
-    status = ZwCreateFile(
-        handle, FILE_WRITE_DATA | FILE_READ_ATTRIBUTES | SYNCHRONIZE, &attributes, &io, NULL,
-        FILE_ATTRIBUTE_NORMAL, FILE_SHARE_READ, FILE_CREATE,
-        FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY | FILE_SYNCHRONOUS_IO_NONALERT, NULL, 0);
-    return status == STATUS_OBJECT_NAME_COLLISION ? status
-                                                  : KdaCalled(__func__, "ZwCreateFile", status);
+    for (ULONG i = 0; status == STATUS_OBJECT_NAME_COLLISION && i < KDA_MOST_TAKEN; i++) {
+        KdapSetNumber(file, file->Number + 1);
+        status = KdapOpenBelow(base, &file->Name, FALSE, FILE_CREATE, handle);
+        if (status == STATUS_OBJECT_NAME_COLLISION)
+            file->Number++;
+    }
+    return status;
 }
 
 _Use_decl_annotations_ NTSTATUS KdaLogFileNext(KDA_LOG_FILE *file)
 {
-    NTSTATUS status = KdapMakeFolders();
-    HANDLE handle;
+    HANDLE base, handle;
+    NTSTATUS status = KdapOpenBase(&base);
 
     if (!NT_SUCCESS(status))
         return status;
-    /* A name that is taken (a clock or a disk that was set back, a file put there by somebody) will
-     * stay so: the numbers behind it are tried, the rest of them with the next attempt. */
-    for (ULONG i = 0; i < KDA_MOST_TAKEN; i++) {
-        status = KdapCreate(file, file->Number + 1, &handle);
-        if (status != STATUS_OBJECT_NAME_COLLISION)
-            break;
+    status = KdapMakeFolders(base);
+    if (NT_SUCCESS(status))
+        status = KdapCreate(file, base, &handle);
+    if (NT_SUCCESS(status)) {
+        KdaLogFileClose(file);
+        file->Handle = handle;
+        file->Offset = 0;
         file->Number++;
+        KdapRemoveOld(file, base);
     }
-    if (!NT_SUCCESS(status))
-        return status;
-    KdaLogFileClose(file);
-    file->Handle = handle;
-    file->Offset = 0;
-    file->Number++;
-    KdapRemoveOld(file);
-    return STATUS_SUCCESS;
+    ZwClose(base);
+    return status;
 }
 
 _Use_decl_annotations_ NTSTATUS KdaLogFileWrite(KDA_LOG_FILE *file, PVOID data, ULONG bytes)

@@ -206,16 +206,28 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapArmWork(PDEVICE_OBJECT device
     ExReleaseRundownProtection(&KdapFilters.Arming);
 }
 
-_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapRequestArm(BOOLEAN now)
+/* TRUE: the first of those that are to be served, with the protection that the work gives back. */
+_IRQL_requires_max_(DISPATCH_LEVEL) static BOOLEAN KdapWantArm(VOID)
 {
     if (!ExAcquireRundownProtection(&KdapFilters.Arming))
-        return;
-    if (InterlockedIncrement(&KdapFilters.Requests) != 1)
-        ExReleaseRundownProtection(&KdapFilters.Arming);
-    else if (now)
-        KdapArmWork(NULL, NULL);
-    else
+        return FALSE;
+    if (InterlockedIncrement(&KdapFilters.Requests) == 1)
+        return TRUE;
+    ExReleaseRundownProtection(&KdapFilters.Arming);
+    return FALSE;
+}
+
+/* In whatever thread: one that is suspended in here would keep the stop waiting. */
+_IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapRequestArm(VOID)
+{
+    BOOLEAN region = KeGetCurrentIrql() <= APC_LEVEL;
+
+    if (region)
+        KeEnterCriticalRegion();
+    if (KdapWantArm())
         IoQueueWorkItem(KdapFilters.Work, KdapArmWork, DelayedWorkQueue, NULL);
+    if (region)
+        KeLeaveCriticalRegion();
 }
 
 /* Called by the engine's service, at up to DISPATCH_LEVEL. A stop makes the session worthless: it
@@ -225,13 +237,13 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static VOID KdapStateChanged(PVOID context, 
     UNREFERENCED_PARAMETER(context);
     if (newState != FWPM_SERVICE_RUNNING)
         InterlockedExchange(&KdapFilters.Lost, 1);
-    KdapRequestArm(FALSE);
+    KdapRequestArm();
 }
 
 _Use_decl_annotations_ VOID KdaFiltersTick(VOID)
 {
     if (!ReadAcquire(&KdapFilters.Armed))
-        KdapRequestArm(FALSE);
+        KdapRequestArm();
 }
 
 /* Up to DISPATCH_LEVEL. A filter of ours that goes while its session lives was deleted by somebody:
@@ -253,7 +265,7 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static NTSTATUS
     KdaSensorState(KDA_SENSOR_NETWORK, KDA_SENSOR_DEGRADED, __func__, "filter deleted by others",
                    STATUS_NOT_FOUND);
     InterlockedExchange(&KdapFilters.Lost, 1);
-    KdapRequestArm(FALSE);
+    KdapRequestArm();
     return STATUS_SUCCESS;
 }
 
@@ -363,6 +375,7 @@ _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaFiltersStart(KDA_DRIVER *driver,
     }
     /* Subscribed first, asked then: no change is missed. Whether it runs or not, we have started.
      */
-    KdapRequestArm(TRUE);
+    if (KdapWantArm())
+        KdapArmWork(NULL, NULL);
     return status;
 }

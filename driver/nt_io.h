@@ -21,6 +21,8 @@ struct _OBJECT_ATTRIBUTES {
 C_ASSERT(sizeof(OBJECT_ATTRIBUTES) == 48);
 #define OBJ_CASE_INSENSITIVE 0x40u
 #define OBJ_KERNEL_HANDLE 0x200u
+/* No name is followed through a link: STATUS_REPARSE_POINT_ENCOUNTERED. */
+#define OBJ_DONT_REPARSE 0x1000u
 
 static inline VOID InitializeObjectAttributes(POBJECT_ATTRIBUTES attributes, PUNICODE_STRING name,
                                               ULONG flags, HANDLE root, PVOID security)

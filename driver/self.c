@@ -145,6 +145,7 @@ _Use_decl_annotations_ struct kda_event *KdaSelfStart(PVOID buffer, SIZE_T bytes
     if (KdaDriver->HasPreviousLog)
         kda_event_bytes(&builder, KDA_FIELD_START_PREVIOUS_LOG, &KdaDriver->PreviousLog,
                         sizeof(GUID), 0);
+    KdaSensorsDescribe(&builder, KDA_FIELD_START_SENSORS);
     KdaSettingsDescribe(&KdaDriver->Settings, &builder);
     return KdapDone(&builder);
 }

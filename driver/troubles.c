@@ -229,10 +229,10 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static VOID
     kda_event_object_number(builder, "status", KDA_TYPE_STATUS, (ULONG)status);
 }
 
-_IRQL_requires_max_(DISPATCH_LEVEL) static VOID
-    KdapDescribeSensors(struct kda_event_builder *builder)
+_Use_decl_annotations_ VOID KdaSensorsDescribe(struct kda_event_builder *builder,
+                                               enum kda_field field)
 {
-    kda_event_object_begin(builder, KDA_FIELD_STATUS_SENSORS);
+    kda_event_object_begin(builder, field);
     for (ULONG i = 0; i < KDA_SENSOR_COUNT; i++) {
         KDA_SENSOR_REPORT report;
         KIRQL irql = KeAcquireSpinLockRaiseToDpc(&KdapLock);
@@ -282,7 +282,7 @@ _IRQL_requires_max_(DISPATCH_LEVEL) static VOID
 
 _Use_decl_annotations_ VOID KdaTroublesDescribe(struct kda_event_builder *builder)
 {
-    KdapDescribeSensors(builder);
+    KdaSensorsDescribe(builder, KDA_FIELD_STATUS_SENSORS);
     if (KdapTotal != 0)
         KdapDescribeFailures(builder);
 }

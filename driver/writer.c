@@ -28,6 +28,7 @@
 
 typedef struct _KDA_WRITER {
     PVOID Thread;
+    volatile LONG Begun; /* the sensors have started: sensor.start can say how */
     volatile LONG Stop;
     volatile LONG64 FlushWanted;
     volatile LONG64 FlushDone;
@@ -40,13 +41,17 @@ typedef struct _KDA_WRITER {
     struct kda_clock NextClock; /* for events from NextClock.counter on */
     BOOLEAN ClockChanges;
 
+    uint64_t FirstId; /* of sensor.start, given before the first event */
+    uint64_t FirstTime;
+
     PCHAR Batch;
     ULONG BatchBytes;
     BOOLEAN Urgent;
-    BOOLEAN Held;     /* an event in the queue is begun and not finished */
-    BOOLEAN Drained;  /* there were events since the last wait */
-    LONG ChangesTold; /* of the sensors' states */
-    BOOLEAN Ended;    /* sensor.stop was told: nothing follows it, no further file either */
+    BOOLEAN Held;      /* an event in the queue is begun and not finished */
+    BOOLEAN Drained;   /* there were events since the last wait */
+    LONG ChangesTold;  /* of the sensors' states */
+    LONG ChangesBegun; /* those that sensor.start tells; of `Begun` */
+    BOOLEAN Ended;     /* sensor.stop was told: nothing follows it, no further file either */
     ULONGLONG BatchSince;
     uint64_t BatchCounts[KDA_KIND_COUNT];
     PVOID Self;
@@ -414,11 +419,32 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapSleep(KDA_WRITER *writer, BOO
     KdaMonEventQueueWaitIdle(most != 0 ? (ULONG)most : 1);
 }
 
+/* sensor.start says how each sensor has started. Until that is known the ring keeps what they see;
+ * if it fills meanwhile the line says what is known, and sensor.status the rest. */
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapBegin(KDA_WRITER *writer)
+{
+    struct kda_event *event;
+
+    while (!ReadAcquire(&writer->Begun) && !ReadAcquire(&writer->Stop) &&
+           KdaMonEventQueueWait(KDA_WAIT_MS, FALSE))
+        continue;
+    if (ReadAcquire(&writer->Begun))
+        writer->ChangesTold = writer->ChangesBegun;
+    event = KdaSelfStart(writer->Self, KDA_SELF_BYTES);
+    if (event == NULL)
+        return;
+    event->id = writer->FirstId;
+    event->time = writer->FirstTime;
+    InterlockedExchangeAdd64(&writer->Own[event->kind], 1);
+    KdapLine(writer, event);
+}
+
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapThread(PVOID context)
 {
     KDA_WRITER *writer = context;
     BOOLEAN good = TRUE;
 
+    KdapBegin(writer);
     /* The first file is opened at once, not when the first batch is due. */
     KdapPass(writer, TRUE);
     while (!ReadAcquire(&writer->Stop)) {
@@ -469,8 +495,10 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapPrepare(KDA_
     writer->Self = ExAllocatePoolWithTag(PagedPool, KDA_SELF_BYTES, KDA_TAG_WRITER);
     if (writer->Batch == NULL || writer->Self == NULL)
         return STATUS_INSUFFICIENT_RESOURCES;
-    /* The first line, with a time before that of any event. */
-    KdapOwnLine(writer, KdaSelfStart(writer->Self, KDA_SELF_BYTES));
+    /* Of the first line: before any event. What it says of the sensors is known later. */
+    kda_ring_stamp(KdaMonEventQueueRing(), writer->Self);
+    writer->FirstId = ((const struct kda_event *)writer->Self)->id;
+    writer->FirstTime = ((const struct kda_event *)writer->Self)->time;
     return KdaLogFileInit(&writer->File, writer->Clock.utc);
 }
 
@@ -532,6 +560,15 @@ _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
     else
         KdapFree(writer);
     return status;
+}
+
+_Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaWriterBegin(KDA_DRIVER *driver)
+{
+    UNREFERENCED_PARAMETER(driver);
+    KdapWriter->ChangesBegun = KdaSensorChanges();
+    InterlockedExchange(&KdapWriter->Begun, 1);
+    KdaMonEventQueueWake();
+    return STATUS_SUCCESS;
 }
 
 _Use_decl_annotations_ KDA_PAGED VOID KdaWriterStop(KDA_DRIVER *driver)

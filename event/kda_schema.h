@@ -355,7 +355,8 @@ enum kda_loss_reason {
     F(SHAPE, HOST, host, STRING, "name of the computer")                                           \
     F(SHAPE, SETTINGS, settings, OBJECT, "settings in force")                                      \
     F(SHAPE, REJECTED, rejected, OBJECT, "settings that were wrong, and why")                      \
-    F(SHAPE, PREVIOUS_LOG, previous_log, GUID, "the log before this one, if known")
+    F(SHAPE, PREVIOUS_LOG, previous_log, GUID, "the log before this one, if known")                \
+    F(SHAPE, SENSORS, sensors, OBJECT, "how each sensor has started, as in `sensor.status`")
 
 #define KDA_FILE_FIELDS(F, SHAPE)                                                                  \
     F(SHAPE, LOG, log, GUID, "id of the log")                                                      \

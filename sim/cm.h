@@ -8,6 +8,9 @@
 
 struct sim_node;
 
+/* The driver has a handle of this key, or of one below it. */
+bool sim_handle_to_key_below(struct sim_str path);
+
 /* Body of a key object. */
 struct sim_key {
     struct sim_node *node; /* NULL: not yet asked for, or there is none */

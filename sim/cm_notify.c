@@ -82,7 +82,11 @@ NTSTATUS CmRegisterCallbackEx(PEX_CALLBACK_FUNCTION function, PCUNICODE_STRING a
 
 NTSTATUS CmUnRegisterCallback(LARGE_INTEGER cookie)
 {
+    NTSTATUS status;
+
     SIM_DDI(APC_LEVEL, "CM-011");
+    if (sim_removal_refused(&status))
+        return status;
     SIM_MAY_FAIL_PLANNED();
     return sim_notify_remove_node(&callbacks, __func__,
                                   (struct sim_notify *)(uintptr_t)cookie.QuadPart)

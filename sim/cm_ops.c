@@ -140,6 +140,11 @@ static int32_t run_security(struct operation *o)
     return in_application_hive(o->op->key) ? STATUS_ACCESS_DENIED : STATUS_SUCCESS;
 }
 
+static int32_t run_unload(struct operation *o)
+{
+    return sim_handle_to_key_below(o->op->key) ? STATUS_ACCESS_DENIED : STATUS_SUCCESS;
+}
+
 static int32_t run_nothing(struct operation *o)
 {
     (void)o;
@@ -287,7 +292,7 @@ static const struct kind {
     [SIM_REG_CLOSE] = {14, 25, NONE, SLOT(0), run_nothing, NULL, false},
     [SIM_REG_FLUSH] = {30, 31, NONE, SLOT(0), run_nothing, NULL, false},
     [SIM_REG_LOAD] = {32, 33, SLOT(0), SLOT(7), run_nothing, fill_load, true},
-    [SIM_REG_UNLOAD] = {34, 35, NONE, SLOT(1), run_nothing, NULL, false},
+    [SIM_REG_UNLOAD] = {34, 35, NONE, SLOT(1), run_unload, NULL, false},
     [SIM_REG_QUERY_SECURITY] = {36, 37, NONE, SLOT(3), run_nothing, fill_security, false},
     [SIM_REG_SET_SECURITY] = {38, 39, NONE, SLOT(2), run_security, fill_security, false},
     [SIM_REG_RESTORE] = {41, 42, NONE, SLOT(2), run_nothing, fill_handle, false},

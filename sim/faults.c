@@ -62,7 +62,8 @@ const char *sim_fault_name(void)
 
 #define STATUSES 16u
 
-/* A status 0 in a row: the page names none, so it may be any. */
+#define ANY 0xFFFFFFFFu /* the page names none, or says that there are others */
+
 static const struct {
     const char *ddi;
     const char *rule;
@@ -92,9 +93,9 @@ static const struct {
     {"CmUnRegisterCallback", "CM-012", {0xC000000D}},
     {"CmCallbackGetKeyObjectIDEx", "CM-023", {0xC000000D, 0xC000009A, 0xC000017C}},
     {"FwpmBfeStateSubscribeChanges0", "WFP-001", {0xC000009A}},
-    {"FwpmBfeStateUnsubscribeChanges0", "WFP-008", {0}},
+    {"FwpmBfeStateUnsubscribeChanges0", "WFP-008", {ANY}},
     {"FwpmEngineOpen0", "WFP-012", {0xC0020017, 0xC000009A}},
-    {"FwpmEngineClose0", "WFP-014", {0}},
+    {"FwpmEngineClose0", "WFP-014", {ANY}},
     {"FwpmTransactionBegin0", "WFP-020", {0xC0220012, 0xC022000E, 0xC0220010, 0xC000009A}},
     {"FwpmTransactionCommit0", "WFP-024", {0xC022000D, 0xC0220010, 0xC0020017, 0xC000009A}},
     {"FwpmTransactionAbort0", "WFP-025", {0xC022000D, 0xC0220010}},
@@ -108,13 +109,13 @@ static const struct {
       0xC0020017, 0xC000009A}},
     {"FwpsCalloutRegister1", "WFP-051", {0xC0220009, 0xC000009A}},
     {"FwpsCalloutRegister2", "WFP-051", {0xC0220009, 0xC000009A}},
-    {"FwpsCalloutUnregisterById0", "WFP-065", {0xC022000A, 0x80000011, 0xC0220001, 0}},
+    {"FwpsCalloutUnregisterById0", "WFP-065", {0xC022000A, 0x80000011, 0xC0220001, ANY}},
     {"IoCreateDevice", "IO-009", {0xC000009A, 0xC0000035}},
     {"IoCreateDeviceSecure", "IO-009", {0xC000009A, 0xC0000035}},
-    {"IoCreateSymbolicLink", "IO-019", {0xC0000035, 0}},
-    {"IoDeleteSymbolicLink", "IO-021", {0xC0000034, 0}},
+    {"IoCreateSymbolicLink", "IO-019", {0xC0000035, ANY}},
+    {"IoDeleteSymbolicLink", "IO-021", {0xC0000034, ANY}},
     {"IoRegisterShutdownNotification", "IO-022", {0xC000009A}},
-    {"IoCsqInitialize", "IO-053", {0}},
+    {"IoCsqInitialize", "IO-053", {ANY}},
     {"ExCreateCallback", "EX-036", {0xC0000001, 0xC0000034, 0xC000009A}},
     {"ExUuidCreate", "EX-044", {0xC000022D, 0x40020056}},
     {"ObReferenceObjectByHandle", "OB-002", {0xC0000024, 0xC0000022, 0xC0000008}},
@@ -134,7 +135,7 @@ static const struct {
      "ZW-018",
      {0xC0000034, 0xC0000033, 0xC000003A, 0xC000003B, 0xC000000D, 0xC000009A, 0xC0000121,
       0xC0000043}},
-    {"ZwClose", "ZW-020", {0xC0000235}},
+    {"ZwClose", "ZW-020", {0xC0000008, 0xC0000235}},
     {"ZwOpenKey", "ZW-022", {0xC0000034, 0xC0000022, 0xC0000008}},
     {"ZwQueryValueKey", "ZW-025", {0xC0000034, 0xC0000022, 0xC0000008}},
     {"ZwSetValueKey", "ZW-027", {0xC0000022, 0xC0000008}},
@@ -154,8 +155,8 @@ bool sim_status_at(size_t index, const char **ddi, const char **rule, int32_t *s
                 continue;
             *ddi = documented[i].ddi;
             *rule = documented[i].rule;
-            *status =
-                documented[i].status[s] ? (int32_t)documented[i].status[s] : STATUS_UNSUCCESSFUL;
+            *status = documented[i].status[s] != ANY ? (int32_t)documented[i].status[s]
+                                                     : STATUS_UNSUCCESSFUL;
             return true;
         }
     }
@@ -165,17 +166,11 @@ bool sim_status_at(size_t index, const char **ddi, const char **rule, int32_t *s
 static bool may_answer(const char *ddi, int32_t status)
 {
     for (size_t i = 0; i < DOCUMENTED; i++) {
-        bool any = false;
-        if (strcmp(documented[i].ddi, ddi) != 0)
-            continue;
-        for (size_t s = 0; s < STATUSES; s++) {
-            any = any || documented[i].status[s] == 0;
-            if (documented[i].status[s] == (uint32_t)status)
+        for (size_t s = 0; s < STATUSES && strcmp(documented[i].ddi, ddi) == 0; s++) {
+            if (documented[i].status[s] == ANY ||
+                (documented[i].status[s] && documented[i].status[s] == (uint32_t)status))
                 return true;
-            if (documented[i].status[s] == 0)
-                break;
         }
-        return any && documented[i].status[STATUSES - 1] == 0;
     }
     return false;
 }
@@ -198,6 +193,7 @@ static struct {
 static struct {
     _Atomic int32_t status;
     _Atomic uint32_t times;
+    _Atomic uint32_t after; /* removals that are let pass before */
 } refusals;
 
 void sim_status_clear(void)
@@ -227,25 +223,27 @@ void sim_status_next(const char *ddi, int32_t status, uint32_t times)
     sim_status_class(ddi, SIM_ANY_CLASS, status, times);
 }
 
+void sim_refuse_removal_after(uint32_t removals, int32_t status, uint32_t times)
+{
+    sim_refuse_removal(status, times);
+    atomic_store(&refusals.after, removals);
+}
+
 void sim_refuse_removal(int32_t status, uint32_t times)
 {
+    atomic_store(&refusals.after, 0);
     atomic_store(&refusals.status, status);
     atomic_store(&refusals.times, times);
 }
 
-static bool removal_refused(const char *ddi, NTSTATUS *status)
+bool sim_removal_refused(NTSTATUS *status)
 {
-    static const char *const removals[] = {
-        "CmUnRegisterCallback", "PsRemoveCreateThreadNotifyRoutine",
-        "PsRemoveLoadImageNotifyRoutine", "FwpsCalloutUnregisterById0"};
-    bool removal = false;
-
     if (atomic_load(&refusals.times) == 0)
         return false;
-    for (size_t i = 0; i < sizeof(removals) / sizeof(removals[0]); i++)
-        removal = removal || strcmp(ddi, removals[i]) == 0;
-    if (!removal)
+    if (atomic_load(&refusals.after) > 0) {
+        atomic_fetch_sub(&refusals.after, 1);
         return false;
+    }
     if (atomic_load(&refusals.times) != UINT32_MAX)
         atomic_fetch_sub(&refusals.times, 1);
     *status = atomic_load(&refusals.status);
@@ -256,8 +254,6 @@ bool sim_planned(const char *ddi, uint32_t class_, NTSTATUS *status)
 {
     bool planned = false;
 
-    if (removal_refused(ddi, status))
-        return true;
     if (atomic_load(&plans.count) == 0)
         return false;
     pthread_mutex_lock(&plans.lock);

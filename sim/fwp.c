@@ -3,11 +3,15 @@
  */
 #include "fwp.h"
 
+#include <unistd.h>
+
 #define FWP_CALLOUT_NOT_FOUND NTSTATUS_OF(0xC0220001)
 #define FWP_PROVIDER_NOT_FOUND NTSTATUS_OF(0xC0220005)
 #define FWP_SUBLAYER_NOT_FOUND NTSTATUS_OF(0xC0220007)
 #define FWP_ALREADY_EXISTS NTSTATUS_OF(0xC0220009)
 #define FWP_NO_TXN_IN_PROGRESS NTSTATUS_OF(0xC022000D)
+#define TRANSACTION_WAIT_MS 15000u
+#define FWP_TIMEOUT NTSTATUS_OF(0xC0220012)
 #define FWP_TXN_IN_PROGRESS NTSTATUS_OF(0xC022000E)
 #define FWP_SESSION_ABORTED NTSTATUS_OF(0xC0220010)
 #define FWP_INCOMPATIBLE_TXN NTSTATUS_OF(0xC0220011)
@@ -29,7 +33,8 @@ struct session {
     struct session *next;
     bool dynamic;
     bool read_only;
-    bool failed; /* an addition of the transaction */
+    bool failed;      /* an addition of the transaction */
+    uint32_t wait_ms; /* for the transactions of others */
     _Atomic bool in_transaction;
     _Atomic bool dead;
 };
@@ -421,6 +426,8 @@ NTSTATUS FwpmEngineOpen0(const WCHAR *serverName, UINT32 authnService, PVOID aut
         return RPC_SERVER_UNAVAILABLE;
     made = sim_alloc(sizeof(*made));
     made->dynamic = session && (session->flags & FWPM_SESSION_FLAG_DYNAMIC);
+    made->wait_ms = session && session->txnWaitTimeoutInMSec ? session->txnWaitTimeoutInMSec
+                                                             : TRANSACTION_WAIT_MS;
     sim_fwp_lock();
     made->next = sessions;
     sessions = made;
@@ -454,6 +461,32 @@ NTSTATUS FwpmEngineClose0(HANDLE engine)
     return STATUS_SUCCESS;
 }
 
+/* One transaction that writes, or many that read. */
+static bool others_hold(const struct session *s, bool read_only)
+{
+    bool held = false;
+
+    sim_fwp_lock();
+    for (const struct session *o = sessions; o; o = o->next)
+        held = held || (o != s && o->in_transaction && !(read_only && o->read_only));
+    sim_fwp_unlock();
+    return held;
+}
+
+static bool wait_for_others(const struct session *s, bool read_only)
+{
+    const LARGE_INTEGER whole = {.QuadPart = -(LONGLONG)s->wait_ms * 10000};
+    struct timespec deadline;
+
+    sim_real_deadline(&deadline, (uint64_t)s->wait_ms * 10000);
+    while (others_hold(s, read_only)) {
+        if (sim_clock_passes(&whole) || sim_real_passed(&deadline))
+            return false;
+        usleep(1000);
+    }
+    return true;
+}
+
 NTSTATUS FwpmTransactionBegin0(HANDLE engine, UINT32 flags)
 {
     NTSTATUS status;
@@ -466,6 +499,8 @@ NTSTATUS FwpmTransactionBegin0(HANDLE engine, UINT32 flags)
     SIM_MAY_FAIL(STATUS_INSUFFICIENT_RESOURCES);
     if (s->in_transaction)
         return FWP_TXN_IN_PROGRESS;
+    if (!wait_for_others(s, (flags & TRANSACTION_READ_ONLY) != 0))
+        return FWP_TIMEOUT;
     s->read_only = (flags & TRANSACTION_READ_ONLY) != 0;
     s->failed = false;
     s->in_transaction = true;

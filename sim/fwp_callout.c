@@ -133,6 +133,8 @@ NTSTATUS FwpsCalloutUnregisterById0(UINT32 calloutId)
     NTSTATUS status = STATUS_SUCCESS;
 
     SIM_DDI(PASSIVE_LEVEL, "WFP-063");
+    if (sim_removal_refused(&status))
+        return status;
     SIM_MAY_FAIL_PLANNED();
     sim_fwp_lock();
     at = &callouts;

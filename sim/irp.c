@@ -300,7 +300,7 @@ PIRP IoCsqRemoveNextIrp(PIO_CSQ csq, PVOID peekContext)
     return irp;
 }
 
-void sim_request_cancel(struct sim_request *request)
+bool sim_request_cancel(struct sim_request *request)
 {
     struct sim_call call;
     struct packet *p;
@@ -315,13 +315,14 @@ void sim_request_cancel(struct sim_request *request)
     }
     pthread_mutex_unlock(&irp_lock);
     if (!p)
-        return;
+        return false;
     if (routine) {
         sim_call_enter(&call, "cancel routine", NULL, "IO-049", DISPATCH_LEVEL);
         routine(p->stack.DeviceObject, &p->irp);
         sim_call_leave(&call);
     }
     packet_unpin(p);
+    return routine != NULL;
 }
 
 /* --- clients --------------------------------------------------------------------------------- */

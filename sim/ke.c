@@ -116,8 +116,10 @@ static void spin(const char *ddi, KSPIN_LOCK *lock)
     for (unsigned tries = 1;; tries++) {
         KSPIN_LOCK free_lock = 0;
         if (__atomic_compare_exchange_n(lock, &free_lock, self, false, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED))
+                                        __ATOMIC_RELAXED)) {
+            sim_crossing(lock);
             return;
+        }
         if (free_lock == self)
             sim_violation(sim_self()->lock_rule ? sim_self()->lock_rule : "KE-002", ddi,
                           "this thread already holds the lock");

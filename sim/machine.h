@@ -62,6 +62,8 @@ bool sim_fault(const char *ddi);
  * (`usual`). `class_` is that of a query, SIM_ANY_CLASS of others. */
 bool sim_fails(const char *ddi, uint32_t class_, NTSTATUS usual, NTSTATUS *status);
 bool sim_planned(const char *ddi, uint32_t class_, NTSTATUS *status);
+/* Of routines, callbacks and callouts. */
+bool sim_removal_refused(NTSTATUS *status);
 /* Only a planned status: of calls that the sweep leaves alone. */
 #define SIM_MAY_FAIL_PLANNED()                                                                     \
     do {                                                                                           \
@@ -210,6 +212,8 @@ struct sim_ctx {
 };
 
 struct sim_ctx *sim_self(void);
+/* A lock or count is written by this processor. */
+void sim_crossing(const void *at);
 /* Around every call into the driver. `leave` checks that IRQL, locks and regions are as before. */
 struct sim_call {
     const char *callback;

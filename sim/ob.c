@@ -4,6 +4,7 @@
  * An object counts all references and, apart from them, those the driver took itself. The second
  * number has to be 0 after an unload and never falls below 0.
  */
+#include "cm.h"
 #include "machine.h"
 
 #define MAGIC 0x5153494d4f424a31u
@@ -506,6 +507,21 @@ NTSTATUS ZwClose(HANDLE value)
     sim_object_unref(found->body);
     free(found);
     return STATUS_SUCCESS;
+}
+
+bool sim_handle_to_key_below(struct sim_str path)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&handles_lock);
+    for (size_t i = 0; i < handles_size && !found; i++) {
+        const struct sim_key *key = handles[i] ? handles[i]->body : NULL;
+        if (key && sim_object_of(key)->type == SIM_TYPE_KEY)
+            found = key->path.count >= path.count &&
+                    sim_wide_equal(key->path.units, path.count, path.units, path.count);
+    }
+    pthread_mutex_unlock(&handles_lock);
+    return found;
 }
 
 void sim_handles_clear(void)

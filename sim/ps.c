@@ -547,8 +547,9 @@ NTSTATUS sim_remove_routine(struct sim_notify_list *list, const char *ddi, const
     NTSTATUS status;
 
     sim_ddi(ddi, rule, irql);
-    return sim_planned(ddi, SIM_ANY_CLASS, &status) ? status
-                                                    : sim_notify_remove(list, ddi, routine);
+    if (sim_removal_refused(&status) || sim_planned(ddi, SIM_ANY_CLASS, &status))
+        return status;
+    return sim_notify_remove(list, ddi, routine);
 }
 
 void sim_routines_taken(unsigned process, unsigned thread, unsigned image)

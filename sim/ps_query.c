@@ -33,18 +33,20 @@ bool sim_object_is_going(const void *body)
 NTSTATUS PsLookupProcessByProcessId(HANDLE processId, PEPROCESS *process)
 {
     struct sim_proc *found;
+    bool dying;
 
     SIM_DDI(APC_LEVEL, "PS-079");
     SIM_MAY_FAIL(STATUS_INVALID_CID);
     found = sim_proc_find((uint32_t)(uintptr_t)processId);
     if (!found)
         return STATUS_INVALID_CID;
-    if (!found->info.dying) {
+    dying = found->info.dying;
+    if (!dying) {
         sim_driver_ref(found);
         *process = (PEPROCESS)(void *)found;
     }
     sim_object_unref(found);
-    return found->info.dying ? STATUS_INVALID_CID : STATUS_SUCCESS;
+    return dying ? STATUS_INVALID_CID : STATUS_SUCCESS;
 }
 
 NTSTATUS PsLookupThreadByThreadId(HANDLE threadId, PETHREAD *thread)

@@ -5,8 +5,9 @@
 
 /* What MmGetSystemRoutineAddress finds: the kernel's and the HAL's own names, not those of other
  * modules. `since` is a build; 0: older than all that the driver runs on. Address 0: the driver
- * links it, or has no use for it, so only its presence is simulated. */
-enum { ALL, X64_ONLY, ARM64_ONLY };
+ * links it, or has no use for it, so only its presence is simulated. NOWHERE: a macro or inline
+ * function of the headers, which a driver that imports it by name would not load with. */
+enum { ALL, X64_ONLY, ARM64_ONLY, NOWHERE };
 static const struct {
     const char *name;
     uint32_t since;
@@ -52,19 +53,34 @@ static const struct {
     {"KeGetCurrentIrql", 0, ARM64_ONLY, NULL},
     {"KfRaiseIrql", 0, ARM64_ONLY, NULL},
     {"KfLowerIrql", 0, ARM64_ONLY, NULL},
+    {"KeLowerIrql", 0, NOWHERE, NULL},
+    {"KeRaiseIrql", 0, NOWHERE, NULL},
+    {"KeAcquireSpinLock", 0, NOWHERE, NULL},
+    {"IoCompleteRequest", 0, NOWHERE, NULL},
+    {"IoGetCurrentIrpStackLocation", 0, NOWHERE, NULL},
+    {"IoMarkIrpPending", 0, NOWHERE, NULL},
+    {"ExInitializeFastMutex", 0, NOWHERE, NULL},
+    {"ObReferenceObject", 0, NOWHERE, NULL},
+    {"ObDereferenceObject", 0, NOWHERE, NULL},
 };
+
+static bool is_here(size_t i)
+{
+    int other = sim.options.machine == SIM_ARM64 ? X64_ONLY : ARM64_ONLY;
+
+    return sim.options.build >= exports[i].since && exports[i].machine != other &&
+           exports[i].machine != NOWHERE;
+}
 
 PVOID MmGetSystemRoutineAddress(PUNICODE_STRING name)
 {
     struct sim_str text = sim_str_of(name);
     char *wanted = sim_utf8(text.units, text.count);
-    int other = sim.options.machine == SIM_ARM64 ? X64_ONLY : ARM64_ONLY;
     void *found = NULL;
 
     SIM_DDI(PASSIVE_LEVEL, "EX-045");
     for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]) && !found; i++) {
-        if (strcmp(exports[i].name, wanted) != 0 || sim.options.build < exports[i].since ||
-            exports[i].machine == other)
+        if (strcmp(exports[i].name, wanted) != 0 || !is_here(i))
             continue;
         found = exports[i].at ? (void *)(uintptr_t)exports[i].at
                               : (void *)(uintptr_t)MmGetSystemRoutineAddress;
@@ -73,13 +89,11 @@ PVOID MmGetSystemRoutineAddress(PUNICODE_STRING name)
     return found;
 }
 
-bool sim_exports(const char *name)
+bool sim_lacks(const char *name)
 {
-    int other = sim.options.machine == SIM_ARM64 ? X64_ONLY : ARM64_ONLY;
-
     for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
         if (strcmp(exports[i].name, name) == 0)
-            return sim.options.build >= exports[i].since && exports[i].machine != other;
+            return !is_here(i);
     }
     return false;
 }

@@ -5,6 +5,7 @@
  * what it holds, for who waits for itself.
  */
 #include "machine.h"
+#include "ps.h"
 
 #define HOLDS 16u
 
@@ -32,6 +33,16 @@ static void let_go(const void *reference)
             return;
         }
     }
+}
+
+/* A thread of a user can be suspended, and with it what it holds; the System's are not. */
+static void check_holder(const char *ddi)
+{
+    const struct sim_ctx *self = sim_self();
+
+    if (!self->critical && !self->guarded && self->irql < APC_LEVEL &&
+        self->thread->process->pid != 4)
+        sim_violation("EX-024", ddi, "a suspended thread would keep who waits for the protection");
 }
 
 static bool acquire(ULONG_PTR *at)
@@ -89,6 +100,8 @@ VOID ExInitializeRundownProtection(PEX_RUNDOWN_REF reference)
 BOOLEAN ExAcquireRundownProtection(PEX_RUNDOWN_REF reference)
 {
     SIM_DDI(DISPATCH_LEVEL, "EX-019");
+    check_holder(__func__);
+    sim_crossing(reference);
     return acquire(&reference->Count);
 }
 
@@ -131,6 +144,7 @@ VOID ExFreeCacheAwareRundownProtection(PEX_RUNDOWN_REF_CACHE_AWARE reference)
 BOOLEAN ExAcquireRundownProtectionCacheAware(PEX_RUNDOWN_REF_CACHE_AWARE reference)
 {
     SIM_DDI(DISPATCH_LEVEL, "EX-019");
+    check_holder(__func__);
     return acquire((ULONG_PTR *)(void *)reference);
 }
 

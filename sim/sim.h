@@ -94,6 +94,8 @@ int32_t sim_driver_unload(void);
  * driver has gone, by another thread or by sim_meanwhile. */
 int32_t sim_driver_unload_at_once(void);
 bool sim_driver_loaded(void);
+/* The kernel of this build and machine is known not to export the name. */
+bool sim_lacks(const char *name);
 
 /* A value of the driver's key HKLM\...\Services\kdamonitor\Parameters, kept until the machine ends.
  * `type` is a REG_ number. Set them before the load. */
@@ -111,6 +113,10 @@ bool sim_enter(uint32_t pid, uint32_t tid);
 void sim_set_irql(uint8_t irql);
 uint8_t sim_irql(void);
 void sim_set_cpu(uint32_t cpu);
+/* How often, from the watch to the question, the lock or rundown count that is worst in this went
+ * from one processor to another. */
+void sim_crossings_watch(void);
+uint64_t sim_crossings_most(void);
 /* States of the calling host thread, until told otherwise: in a guarded region, where file and
  * registry services would hang; inside a request of a file system (IoGetTopLevelIrp); its registry
  * operations are part of a transaction. */
@@ -370,6 +376,9 @@ void sim_file_fail(unsigned ops, int32_t status, uint32_t times);
 void sim_disk_free(uint64_t bytes);
 /* Makes every write take this long in real time. */
 void sim_disk_slow(uint32_t microseconds);
+/* As a kernel that is older than OBJ_DONT_REPARSE: the flag is refused. Links are those of the
+ * host. */
+void sim_disk_follows_links(bool all);
 /* The next write takes only so many bytes, and succeeds. */
 void sim_disk_short_write(uint32_t bytes);
 /* True if the object at this path below sim_disk() was made for SYSTEM and Administrators only and
@@ -400,7 +409,7 @@ bool sim_request_wait(struct sim_request *request, uint32_t milliseconds);
 /* Valid after the end. */
 int32_t sim_request_status(const struct sim_request *request);
 size_t sim_request_bytes(const struct sim_request *request);
-void sim_request_cancel(struct sim_request *request);
+bool sim_request_cancel(struct sim_request *request);
 void sim_request_free(struct sim_request *request); /* waits for the end */
 /* Read that waits for its end. */
 int32_t sim_reader_read_wait(struct sim_reader *reader, void *buffer, size_t size, size_t *got);
@@ -446,6 +455,8 @@ bool sim_status_at(size_t index, const char **ddi, const char **rule, int32_t *s
 
 /* The next `times` removals of a callback or callout answer this, and do nothing. */
 void sim_refuse_removal(int32_t status, uint32_t times);
+/* The same, after so many that are carried out. */
+void sim_refuse_removal_after(uint32_t removals, int32_t status, uint32_t times);
 
 /* The n-th call of this function by the driver from now on (1: the next) waits at its beginning
  * until `routine` has returned: for what happens just then elsewhere. It is called inside the

@@ -26,6 +26,7 @@ static struct {
     uint64_t writes;
     uint64_t written;
     bool refuses;
+    bool follows_all;         /* the kernel does not know OBJ_DONT_REPARSE */
     uint32_t short_write;     /* bytes that the next write takes; 0: all */
     _Atomic NTSTATUS planned; /* success of the next call that is not STATUS_SUCCESS */
     struct secured {
@@ -54,6 +55,7 @@ bool sim_zw_boot(void)
     char path[600];
 
     disk.own_root = !sim.options.disk;
+    sim_disk_follows_links(false);
     if (disk.own_root) {
         snprintf(disk.root, sizeof(disk.root), "%s/kda-sim-XXXXXX", temporary ? temporary : "/tmp");
         if (!mkdtemp(disk.root))
@@ -181,87 +183,6 @@ bool sim_file_fails(const char *ddi, enum sim_file_op op, NTSTATUS *status)
     *status = disk.fail_status;
     pthread_mutex_unlock(&disk.lock);
     return fail;
-}
-
-/* --- paths ----------------------------------------------------------------------------------- */
-
-/* Appends the entry of `folder` that is called `name`, or `name` itself where there is none. */
-static void append_part(char *folder, size_t room, const char *name, bool *exists)
-{
-    size_t used = strlen(folder);
-    struct stat info;
-    DIR *listing;
-
-    snprintf(folder + used, room - used, "/%s", name);
-    *exists = lstat(folder, &info) == 0;
-    if (*exists)
-        return;
-    folder[used] = 0;
-    listing = opendir(folder);
-    if (listing) {
-        const struct dirent *entry;
-        while (!*exists && (entry = readdir(listing)) != NULL) {
-            if (strcasecmp(entry->d_name, name) == 0) {
-                snprintf(folder + used, room - used, "/%s", entry->d_name);
-                *exists = true;
-            }
-        }
-        closedir(listing);
-    }
-    if (!*exists)
-        snprintf(folder + used, room - used, "/%s", name);
-}
-
-static bool valid_part(const char *part)
-{
-    return *part && strcmp(part, ".") != 0 && strcmp(part, "..") != 0 && strlen(part) <= 255 &&
-           !strpbrk(part, "*?<>|\":/");
-}
-
-#define DONT_REPARSE 0x1000u
-#define REPARSE_POINT_ENCOUNTERED NTSTATUS_OF(0xC000050B)
-
-/* Host path of an NT path; *exists tells about its last part. */
-static NTSTATUS host_path(POBJECT_ATTRIBUTES attributes, char *path, size_t room, bool *exists)
-{
-    PUNICODE_STRING name = attributes->ObjectName;
-    struct stat info;
-
-    struct sim_str text = sim_str_of(name);
-    char *utf8 = sim_utf8(text.units, text.count);
-    char *rest = utf8;
-    char *part;
-    NTSTATUS status = STATUS_SUCCESS;
-
-    snprintf(path, room, "%s", disk.root);
-    *exists = true;
-    if (strncasecmp(rest, "\\??\\C:\\", 7) == 0) {
-        rest += 7;
-    } else if (strncasecmp(rest, "\\DosDevices\\C:\\", 15) == 0) {
-        rest += 15;
-    } else if (strncasecmp(rest, "\\SystemRoot\\", 12) == 0) {
-        rest += 12;
-        append_part(path, room, "Windows", exists);
-    } else {
-        status = *rest == '\\' ? STATUS_OBJECT_PATH_NOT_FOUND : STATUS_OBJECT_NAME_INVALID;
-    }
-    while (NT_SUCCESS(status) && rest && *rest) {
-        part = rest;
-        rest = strchr(rest, '\\');
-        if (rest)
-            *rest++ = 0;
-        if (!*exists)
-            status = STATUS_OBJECT_PATH_NOT_FOUND;
-        else if (!valid_part(part) || strlen(path) + strlen(part) + 2 > room)
-            status = STATUS_OBJECT_NAME_INVALID;
-        else
-            append_part(path, room, part, exists);
-        if (NT_SUCCESS(status) && *exists && (attributes->Attributes & DONT_REPARSE) &&
-            lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
-            status = REPARSE_POINT_ENCOUNTERED;
-    }
-    free(utf8);
-    return status;
 }
 
 /* --- file objects ---------------------------------------------------------------------------- */
@@ -428,7 +349,7 @@ static NTSTATUS create_file(const char *ddi, PHANDLE file, ACCESS_MASK access,
 
     if (sim_file_fails(ddi, SIM_FILE_CREATE, &status))
         return status;
-    status = host_path(attributes, path, sizeof(path), &exists);
+    status = sim_file_path(attributes, path, sizeof(path), &exists);
     if (!NT_SUCCESS(status))
         return status;
     f = file_make(sim_str_of(attributes->ObjectName));
@@ -484,7 +405,6 @@ NTSTATUS ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attri
     SIM_CHECK(!ea && !eaLength, "extended attributes are not simulated");
     SIM_CHECK(disposition >= FILE_OPEN && disposition <= FILE_OPEN_IF,
               "disposition %u is not simulated", disposition);
-    SIM_CHECK(!attributes->RootDirectory, "relative names are not simulated");
     status = create_file(__func__, file, access, attributes, io, share, disposition, options);
     if (!NT_SUCCESS(status) && disposition != FILE_OPEN)
         note_result(status);
@@ -501,7 +421,7 @@ NTSTATUS ZwDeleteFile(POBJECT_ATTRIBUTES attributes)
     sim_ddi_io(__func__, "ZW-001");
     if (sim_file_fails(__func__, SIM_FILE_DELETE, &status))
         return status;
-    status = host_path(attributes, path, sizeof(path), &exists);
+    status = sim_file_path(attributes, path, sizeof(path), &exists);
     if (!NT_SUCCESS(status))
         return status;
     if (!exists)

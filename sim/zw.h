@@ -24,6 +24,8 @@ struct file {
     bool directory;
 };
 
+/* Host path of an NT path; *exists tells about its last part. */
+NTSTATUS sim_file_path(POBJECT_ATTRIBUTES attributes, char *path, size_t room, bool *exists);
 /* True: the operation fails with *status. */
 bool sim_file_fails(const char *ddi, enum sim_file_op op, NTSTATUS *status);
 /* The open file of a handle, with a reference; only synchronous use is simulated. */

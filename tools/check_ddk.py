@@ -153,6 +153,39 @@ def our_guids():
     return {"FWPM_" + name: numbers for name, numbers in found.items()}
 
 
+# Of a list on x64; those headers have them in a structure of their own.
+LOOKASIDE = ["ListHead", "Depth", "MaximumDepth", "TotalAllocates", "AllocateMisses", "TotalFrees", "FreeMisses",
+             "Type", "Tag", "Size", "Allocate", "Free", "ListEntry", "LastTotalAllocates", "Future"]
+
+
+def lookaside_problems(folder, ask_ours, ask_theirs):
+    """The list of small blocks: inline functions use its members, and it is larger on ARM64. The headers there
+    know no ARM64, but what they add outside of x64 has to have room in ours: kernels set up that lock."""
+    whole = "(long long)sizeof(NPAGED_LOOKASIDE_LIST)"
+    at = "(long long)__builtin_offsetof(NPAGED_LOOKASIDE_LIST, %s)"
+    ours = ask_ours(dict({name: at % name for name in LOOKASIDE}, size=whole))
+    theirs = ask_theirs(dict({name: at % ("L." + name) for name in LOOKASIDE}, size=whole))
+    problems = ["NPAGED_LOOKASIDE_LIST.%s: %s here, %s there" % (name, ours.get(name), theirs.get(name))
+                for name in LOOKASIDE + ["size"] if name not in ours or ours[name] != theirs.get(name)]
+    body = re.search(r"_NPAGED_LOOKASIDE_LIST \{(.*?)\n\}", read(os.path.join(folder, "ddk", "wdm.h")), re.S)
+    if not body or not re.search(r"#if !defined\(_AMD64_\)[^\n]*\n\s*KSPIN_LOCK", body.group(1)):
+        problems.append("wdm.h: where is the lock of NPAGED_LOOKASIDE_LIST?")
+    clang = shutil.which("clang-19") or shutil.which("clang")
+    if problems or not clang:
+        return problems
+    with tempfile.TemporaryDirectory() as scratch:
+        source = os.path.join(scratch, "ask.c")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(OURS + '_Static_assert(sizeof(NPAGED_LOOKASIDE_LIST) >= %d, "");\n' % (theirs["size"] + 8))
+        done = subprocess.run([clang, "--target=aarch64-pc-windows-msvc", "-std=c11", "-ffreestanding",
+                               "-fms-extensions", "-fsyntax-only", "-I" + os.path.join(ROOT, "driver"),
+                               "-I" + os.path.join(ROOT, "event"), source],
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        problems.append("NPAGED_LOOKASIDE_LIST on ARM64 is too small:\n" + done.stdout[:1000])
+    return problems
+
+
 def missing_list():
     listed = {}
     for number, line in enumerate(read(os.path.join(ROOT, "driver", "ddk-missing.tsv")).splitlines(), 1):
@@ -187,8 +220,8 @@ def main():
         return 77
     folder = "/usr/x86_64-w64-mingw32/include"
     asked = questions()
-    ours = answers([options.host_compiler], ["-std=c11", "-DKDA_SIM", "-I" + os.path.join(ROOT, "driver"),
-                                             "-I" + os.path.join(ROOT, "event")], OURS, asked)
+    own_flags = ["-std=c11", "-DKDA_SIM", "-I" + os.path.join(ROOT, "driver"), "-I" + os.path.join(ROOT, "event")]
+    ours = answers([options.host_compiler], own_flags, OURS, asked)
     theirs = {}
     flags = ["-D_WIN32_WINNT=0x0A00", "-DNTDDI_VERSION=0x0A000006", "-I" + os.path.join(folder, "ddk")]
     for head in THEIRS:
@@ -221,6 +254,11 @@ def main():
         used.add(entry)
     for name in sorted(set(listed) - used):
         print("%s: driver/ddk-missing.tsv lists it, but it can be compared, or is not used" % name)
+        wrong += 1
+    for problem in lookaside_problems(
+            folder, lambda names: answers([options.host_compiler], own_flags, OURS, names),
+            lambda names: answers([compiler], flags, "\n".join(THEIRS[0]) + "\n", names)):
+        print(problem)
         wrong += 1
     single = sum(1 for sources in listed.values() if "-" in sources)
     print("check_ddk: %d facts compared, %d GUIDs, %d taken from pages (%d entries without a second source), "

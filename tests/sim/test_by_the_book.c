@@ -19,7 +19,7 @@ static void set_value(void)
         .key = KEY, .name = STR("v"), .type = REG_DWORD, .data = &data, .size = 4});
 }
 
-static void connect_to(uint16_t port)
+static void connect_from(uint32_t pid, uint16_t port)
 {
     const struct sim_flow flow = {.version = 4,
                                   .protocol = 6,
@@ -27,11 +27,16 @@ static void connect_to(uint16_t port)
                                   .remote = {192, 0, 2, 7},
                                   .local_port = 50000,
                                   .remote_port = port,
-                                  .pid = WORLD_USER};
+                                  .pid = pid};
     uint64_t id;
 
     sim_net_connect(&flow, &id);
     sim_net_close(id);
+}
+
+static void connect_to(uint16_t port)
+{
+    connect_from(WORLD_USER, port);
 }
 
 static struct kda_control_troubles troubles;
@@ -95,12 +100,18 @@ static void transactions_are_marked(void **state)
     sim_registry_delete_value(&op);
     op.name = STR("n");
     sim_registry_rename_key(&op);
+    /* The object of a creation that fails says nothing. */
+    op.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\Refused");
+    op.refusal = SIM_REFUSE_AFTER_POST;
+    sim_registry_create_key(&op);
+    op.refusal = SIM_REFUSE_NOT;
     sim_set_transaction(false);
     op.key = STR("\\REGISTRY\\MACHINE\\SOFTWARE\\n");
     sim_registry_delete_key(&op);
     world_unload();
     world_read(&log);
-    world_line(&log, "registry.key_create", "\"transaction\":true", NULL);
+    world_line(&log, "registry.key_create", "Test", "\"transaction\":true", NULL);
+    world_line(&log, "registry.key_create", "Refused", "\"transaction\":true", NULL);
     world_line(&log, "registry.value_set", "\"transaction\":true", NULL);
     world_line(&log, "registry.value_delete", "\"transaction\":true", NULL);
     world_line(&log, "registry.key_rename", "\"transaction\":true", NULL);
@@ -115,14 +126,14 @@ static void transactions_are_marked(void **state)
 /* Whatever a removal answers but success: the code stays, and what still comes finds it whole. */
 static void removals_are_refused(void **state)
 {
-    /* In the order of the stop: eight callouts, registry, image, thread. */
-    static const unsigned refused[] = {1, 9, 10, 11};
+    /* In the order of the stop: eight callouts, registry, image, thread, process. */
+    static const unsigned refused[] = {0, 7, 8, 9, 10, 11};
 
     (void)state;
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         world_begin(NULL);
         world_load();
-        sim_refuse_removal(STATUS_UNSUCCESSFUL, refused[i]);
+        sim_refuse_removal_after(refused[i], STATUS_UNSUCCESSFUL, 1);
         assert_int_equal(sim_driver_unload(), STATUS_DEVICE_BUSY);
         world_verify();
         connect_to(1);
@@ -198,8 +209,10 @@ static void a_sensor_is_off(void **state)
             assert_true(sensor("registry")->since != 0);
             assert_int_equal(sensor("process")->state, KDA_SENSOR_ARMED);
             set_value();
+            assert_true(world_wait("sensor.start", "\"registry\":{\"state\":\"off\",\"since\":\""));
+            assert_true(world_wait("sensor.start", "\"process\":{\"state\":\"armed\""));
             assert_true(
-                world_wait("sensor.status", "\"registry\":{\"state\":\"off\",\"since\":\""));
+                world_wait("sensor.start", "\"call\":\"CmRegisterCallbackEx\",\"place\":\""));
             connect_to(9);
             world_unload();
             world_read(&log);
@@ -256,6 +269,43 @@ static void somebody_deletes_a_filter(void **state)
     world_end();
 }
 
+/* The engine runs and refuses: that is told, with the call, and asked again. */
+static void the_engine_refuses(void **state)
+{
+    static const struct {
+        const char *call;
+        uint32_t status;
+    } refusals[] = {{"FwpmEngineOpen0", 0xC0020017},
+                    {"FwpmTransactionBegin0", 0xC0220012},
+                    {"FwpmCalloutAdd0", 0xC0220018},
+                    {"FwpmFilterAdd0", 0xC0220024},
+                    {"FwpmTransactionCommit0", 0xC0220010}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        world_begin(NULL);
+        sim_status_next(refusals[i].call, (int32_t)refusals[i].status, 1);
+        world_load();
+        ask_troubles();
+        assert_int_equal(sensor("network")->state, KDA_SENSOR_DEGRADED);
+        assert_string_equal(sensor("network")->call, refusals[i].call);
+        assert_int_equal((uint32_t)sensor("network")->status, refusals[i].status);
+        assert_string_equal(troubles.failures[0].call, refusals[i].call);
+        assert_int_equal((uint32_t)troubles.failures[0].status, refusals[i].status);
+        assert_true(world_wait("sensor.start", refusals[i].call));
+        for (unsigned tries = 0; tries < 100 && sim_wfp_filters() != 8; tries++) {
+            sim_clock_advance(WORLD_SECOND);
+            usleep(20000);
+            sim_settle();
+        }
+        assert_int_equal(sim_wfp_filters(), 8);
+        ask_troubles();
+        assert_int_equal(sensor("network")->state, KDA_SENSOR_ARMED);
+        world_unload();
+        world_end();
+    }
+}
+
 static void the_engine_is_away(void **state)
 {
     uint64_t since;
@@ -268,7 +318,7 @@ static void the_engine_is_away(void **state)
     assert_string_equal(sensor("network")->call, "FwpmBfeStateGet0");
     since = sensor("network")->since;
     assert_true(since != 0);
-    assert_true(world_wait("sensor.status", "\"network\":{\"state\":\"degraded\""));
+    assert_true(world_wait("sensor.start", "\"network\":{\"state\":\"degraded\""));
     ask_troubles();
     assert_int_equal(sensor("network")->since, since);
     sim_bfe_set(SIM_BFE_RUNNING);
@@ -362,6 +412,36 @@ static void idle(void **state)
     world_end();
 }
 
+/* --- many processors ------------------------------------------------------------------------- */
+
+#define CPUS 8u
+#define TURNS 100u
+
+/* One processor after the other, each with a process of its own: no lock and no count of run-down
+ * protection is handed on with each event. */
+static void processors_meet_seldom(void **state)
+{
+    (void)state;
+    world_begin(&(struct sim_options){.cpus = CPUS});
+    for (uint32_t cpu = 0; cpu < CPUS; cpu++)
+        assert_int_equal(sim_process_existing(&(struct sim_process){.pid = 3000 + 4 * cpu}, NULL),
+                         0);
+    world_load();
+    sim_crossings_watch();
+    for (uint32_t i = 0; i < CPUS * TURNS; i++) {
+        sim_set_cpu(i % CPUS);
+        assert_true(sim_enter(3000 + 4 * (i % CPUS), 0));
+        set_value();
+        connect_from(3000 + 4 * (i % CPUS), (uint16_t)(1000 + i));
+    }
+    /* Each would be 800; the locks of the flows are met by chance. */
+    assert_in_range(sim_crossings_most(), 0, TURNS);
+    sim_set_cpu(0);
+    sim_enter(4, 0);
+    world_unload();
+    world_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,10 +452,12 @@ int main(void)
         cmocka_unit_test(a_sensor_is_off),
         cmocka_unit_test(offloads_stay_on),
         cmocka_unit_test(somebody_deletes_a_filter),
+        cmocka_unit_test(the_engine_refuses),
         cmocka_unit_test(the_engine_is_away),
         cmocka_unit_test(the_last_failures),
         cmocka_unit_test(foreign_memory),
         cmocka_unit_test(idle),
+        cmocka_unit_test(processors_meet_seldom),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,6 +200,21 @@ static void read_status(struct sim_reader *reader, struct kda_control_status *s)
                      STATUS_SUCCESS);
 }
 
+/* A client is a process of a user, whose threads can be suspended (EX-024). */
+static void requests_of_a_user(void **state)
+{
+    struct kda_control_status s;
+    struct sim_reader *reader;
+
+    (void)state;
+    assert_true(sim_enter(WORLD_USER, 0));
+    reader = open_device();
+    read_status(reader, &s);
+    flush(reader);
+    sim_reader_close(reader);
+    assert_true(sim_enter(4, 0));
+}
+
 static void status(void **state)
 {
     struct sim_reader *reader = open_device();
@@ -528,6 +543,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(wrong_lengths, begin, end),
         cmocka_unit_test_setup_teardown(unknown_requests, begin, end),
         cmocka_unit_test_setup_teardown(version, begin, end),
+        cmocka_unit_test_setup_teardown(requests_of_a_user, begin, end),
         cmocka_unit_test_setup_teardown(status, begin, end),
         cmocka_unit_test_setup_teardown(kinds, begin, end),
         cmocka_unit_test_setup_teardown(same_bytes_as_the_file, begin, end),

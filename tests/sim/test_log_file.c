@@ -331,6 +331,72 @@ static void folder_and_files_are_secured(void **state)
     world_end();
 }
 
+/* --- links ----------------------------------------------------------------------------------- */
+
+/* Nothing is written behind a link that somebody put into the path, nor deleted there; with the
+ * link gone the log begins. */
+static void links_are_not_followed(void **state)
+{
+    static const char *const links[] = {"one", "one/two"};
+    char link[1024], target[1024], other[1100];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct kda_control_troubles troubles;
+        const struct dirent *entry;
+        DIR *folder;
+        world_begin(NULL);
+        sim_settings_set_dword(STR("FileCount"), 1);
+        snprintf(target, sizeof(target), "%s/elsewhere", sim_disk());
+        snprintf(other, sizeof(other), "%s/kdamonitor-20010101-000000-0123abcd-000001.jsonl",
+                 target);
+        assert_int_equal(mkdir(target, 0777), 0);
+        fclose(fopen(other, "w"));
+        snprintf(link, sizeof(link), "%s/one", sim_disk());
+        assert_true(i == 0 || mkdir(link, 0777) == 0);
+        snprintf(link, sizeof(link), "%s/%s", sim_disk(), links[i]);
+        assert_int_equal(symlink(target, link), 0);
+        set_directory("\\??\\C:\\one\\two");
+        world_load();
+        for (unsigned tries = 0; tries < 5000 && !sim_disk_refuses(); tries++)
+            usleep(1000);
+        assert_true(sim_disk_refuses());
+        KdaTroubles(&troubles);
+        assert_string_equal(troubles.failures[0].call, "ZwCreateFile");
+        assert_int_equal((uint32_t)troubles.failures[0].status, 0xC000050B);
+        folder = opendir(target);
+        while ((entry = readdir(folder)) != NULL)
+            assert_true(entry->d_name[0] == '.' || strstr(other, entry->d_name));
+        closedir(folder);
+        assert_int_equal(access(other, F_OK), 0);
+        assert_int_equal(unlink(link), 0);
+        world_unload();
+        assert_false(sim_disk_refuses());
+        world_end();
+    }
+}
+
+/* A kernel that does not know the flag: written all the same, and told. */
+static void flag_is_not_known(void **state)
+{
+    struct kda_control_troubles troubles;
+    struct world_log log;
+
+    (void)state;
+    world_begin(NULL);
+    sim_disk_follows_links(true);
+    world_load();
+    assert_true(world_wait("sensor.start", "KDAMonitor"));
+    KdaTroubles(&troubles);
+    assert_int_equal(troubles.failures[0].status, STATUS_INVALID_PARAMETER);
+    assert_int_equal(troubles.failures[0].count, 1);
+    world_unload();
+    world_read(&log);
+    assert_true(log.count > 0);
+    world_free(&log);
+    world_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +409,8 @@ int main(void)
         cmocka_unit_test(file_in_the_way),
         cmocka_unit_test(longest_folder),
         cmocka_unit_test(folder_and_files_are_secured),
+        cmocka_unit_test(links_are_not_followed),
+        cmocka_unit_test(flag_is_not_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

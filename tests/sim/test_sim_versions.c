@@ -59,6 +59,40 @@ static void versions_and_machines(void **state)
     }
 }
 
+/* What the driver for Windows is linked to is exported by the oldest system that it runs on. */
+static unsigned look_at_imports(bool arm64)
+{
+    FILE *f = fopen(KDA_SOURCE_DIR "/driver/imports.txt", "r");
+    unsigned looked = 0;
+    char line[256];
+
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f)) {
+        char *rest = line;
+        const char *module = strtok_r(rest, " \n", &rest);
+        const char *name = strtok_r(NULL, " \n", &rest);
+        if (!name || *module == '#' || strstr(module, "fwpkclnt") ||
+            (strstr(rest, "arm64") && !arm64))
+            continue;
+        looked++;
+        if (sim_lacks(name))
+            fail_msg("%s is no export of %s on %s", name, module, arm64 ? "ARM64" : "x64");
+    }
+    fclose(f);
+    return looked;
+}
+
+static void what_is_linked_is_exported(void **state)
+{
+    (void)state;
+    for (unsigned arm64 = 0; arm64 < 2; arm64++) {
+        world_begin(&(struct sim_options){.build = 17763, .machine = arm64 ? SIM_ARM64 : SIM_X64});
+        assert_true(look_at_imports(arm64) > 75);
+        assert_true(sim_lacks("KeLowerIrql"));
+        world_end();
+    }
+}
+
 /* What these leave behind when they fail nobody can take away. */
 static bool leaves_something(const char *ddi)
 {
@@ -113,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(versions_and_machines),
+        cmocka_unit_test(what_is_linked_is_exported),
         cmocka_unit_test(every_documented_status),
     };
 

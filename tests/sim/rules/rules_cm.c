@@ -466,6 +466,33 @@ VIOLATION("CM-073", type_of_a_key_read)
     sim_registry_create_key(&plain);
 }
 
+OUTCOME("CM-091", hive_with_an_open_key)
+{
+    const struct sim_registry hive = {.key = SIM_STR(u"\\REGISTRY\\USER\\S-1-5-21-1")};
+    const struct sim_registry below = {.key = SIM_STR(u"\\REGISTRY\\USER\\S-1-5-21-1\\Software")};
+    UNICODE_STRING name = rules_string(u"\\REGISTRY\\USER\\S-1-5-21-1\\Software");
+    OBJECT_ATTRIBUTES attributes = rules_attributes(&name, 0);
+    HANDLE key;
+
+    EXPECT_STATUS(0, sim_registry_create_key(&below));
+    EXPECT_STATUS(0, ZwOpenKey(&key, KEY_QUERY_VALUE, &attributes));
+    EXPECT(!NT_SUCCESS(sim_registry_do(SIM_REG_UNLOAD, &hive)));
+    EXPECT_STATUS(0, ZwClose(key));
+    EXPECT_STATUS(0, sim_registry_do(SIM_REG_UNLOAD, &hive));
+}
+
+static PVOID pre_slots[4]; /* how the structure of the pre call begins */
+static int own_context;
+
+static void note_pre(struct told *now)
+{
+    if (is_post(now->class_))
+        return;
+    memcpy(pre_slots, now->information, sizeof(pre_slots));
+    if (now->class_ == RegNtPreSetValueKey)
+        ((REG_SET_VALUE_KEY_INFORMATION *)now->information)->CallContext = &own_context;
+}
+
 OUTCOME("CM-043 CM-045 CM-046 CM-053 CM-054 CM-057 CM-059 CM-088 CM-089", classes_before_and_after)
 {
     static const struct {
@@ -486,7 +513,9 @@ OUTCOME("CM-043 CM-045 CM-046 CM-053 CM-054 CM-057 CM-059 CM-088 CM-089", classe
     };
 
     watch();
+    inside = note_pre;
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        void *context = classes[i].kind == SIM_REG_SET_VALUE ? &own_context : NULL;
         struct sim_registry op = plain;
         sim_registry_preset(&plain);
         op.name = classes[i].kind == SIM_REG_RENAME ? SIM_STR(u"Else") : op.name;
@@ -495,7 +524,9 @@ OUTCOME("CM-043 CM-045 CM-046 CM-053 CM-054 CM-057 CM-059 CM-088 CM-089", classe
         EXPECT(told_count == 2 && told[0].class_ == classes[i].pre &&
                told[1].class_ == classes[i].post);
         EXPECT(told[1].post.PreInformation == told[0].information);
-        EXPECT(told[1].post.CallContext == NULL && told[1].post.ReturnStatus == 0);
+        EXPECT(told[1].post.CallContext == context && told[1].post.ReturnStatus == 0);
         EXPECT(classes[i].no_object == (told[1].object == NULL));
+        EXPECT(pre_slots[0] != NULL || opens(classes[i].pre));
+        EXPECT(classes[i].kind != SIM_REG_SAVE_MERGED || (pre_slots[2] && pre_slots[3]));
     }
 }

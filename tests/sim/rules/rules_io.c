@@ -7,7 +7,11 @@
 
 OUTCOME_COLD("IO-001 IO-004 IO-013", load_and_unload)
 {
+    const struct sim_process user = {.pid = 100};
+
     boot();
+    sim_process_existing(&user, NULL);
+    EXPECT(sim_enter(100, 0)); /* whoever asks for the unload: `unload` looks where it runs */
     EXPECT_STATUS(0, sim_driver_unload());
     EXPECT(unloads == 1 && sim_ledger_count() == 0);
 }

@@ -279,20 +279,26 @@ static VOID csq_remove(PIO_CSQ csq, PIRP irp)
     csq_note('r');
 }
 
+static PVOID peeked; /* what the last look was for */
+
 static PIRP csq_peek(PIO_CSQ csq, PIRP irp, PVOID context)
 {
     PLIST_ENTRY at = irp ? irp->Tail.Overlay.ListEntry.Flink : parked.Flink;
 
     (void)csq;
-    (void)context;
+    peeked = context;
     EXPECT(lock_was_held);
     return at == &parked ? NULL : CONTAINING_RECORD(at, IRP, Tail.Overlay.ListEntry);
 }
+
+static KIRQL cancelled_at = HIGH_LEVEL;
 
 static VOID csq_cancelled(PIO_CSQ csq, PIRP irp)
 {
     (void)csq;
     EXPECT(!lock_was_held);
+    EXPECT(irp->Cancel && !irp->CancelRoutine);
+    cancelled_at = KeGetCurrentIrql();
     csq_note('x');
     finish(irp, wrong_status ? STATUS_SUCCESS : STATUS_CANCELLED, 0);
 }
@@ -304,12 +310,15 @@ static NTSTATUS park(PIRP irp, PIO_STACK_LOCATION stack)
     return STATUS_PENDING;
 }
 
+static PVOID cleaned;
+
 static NTSTATUS park_and_clean(PIRP irp, PIO_STACK_LOCATION stack)
 {
     PIRP next;
 
     if (stack->MajorFunction == IRP_MJ_READ)
         return on_read(irp, stack);
+    cleaned = stack->FileObject;
     while (stack->MajorFunction == IRP_MJ_CLEANUP &&
            (next = IoCsqRemoveNextIrp(&queue, stack->FileObject)) != NULL) {
         EXPECT(!next->CancelRoutine);
@@ -341,6 +350,7 @@ OUTCOME_COLD("IO-040 IO-057 IO-060 IO-063 IO-064", parked_reads)
     EXPECT_STATUS(0xC0000120, sim_request_status(first));
     EXPECT_STATUS(0xC0000120, sim_request_status(second));
     EXPECT(strcmp(csq_order, "iirr") == 0);
+    EXPECT(peeked == cleaned);
 }
 
 VIOLATION_COLD("IO-040", parked_read_outlives_its_handle)
@@ -356,10 +366,11 @@ OUTCOME_COLD("IO-049 IO-050 IO-051 IO-052 IO-061 IO-062", cancelled_read)
 {
     struct sim_request *request = sim_reader_read(parking(), buffer, 8);
 
-    sim_request_cancel(request);
+    EXPECT(sim_request_cancel(request));
     EXPECT_STATUS(0xC0000120, sim_request_status(request));
     EXPECT(sim_request_bytes(request) == 0 && strcmp(csq_order, "irx") == 0);
-    sim_request_cancel(request); /* nothing is left to cancel */
+    EXPECT(cancelled_at <= DISPATCH_LEVEL);
+    EXPECT(!sim_request_cancel(request)); /* nothing is left to cancel */
 }
 
 VIOLATION_COLD("IO-050", cancelled_as_a_success)

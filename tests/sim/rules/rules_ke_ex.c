@@ -384,6 +384,21 @@ VIOLATION_FX("EX-023", waits_for_itself)
     ExWaitForRundownProtectionRelease(&fx.rundown);
 }
 
+VIOLATION_FX("EX-024", held_by_a_thread_that_can_be_suspended)
+{
+    EXPECT(sim_enter(fx.pid, 0));
+    ExAcquireRundownProtection(&fx.rundown);
+}
+
+OUTCOME_FX("EX-024", held_in_a_region)
+{
+    EXPECT(sim_enter(fx.pid, 0));
+    KeEnterCriticalRegion();
+    EXPECT(ExAcquireRundownProtection(&fx.rundown));
+    ExReleaseRundownProtection(&fx.rundown);
+    KeLeaveCriticalRegion();
+}
+
 VIOLATION_FX("EX-025", initialized_again_too_early)
 {
     ExReInitializeRundownProtection(&fx.rundown);

@@ -131,6 +131,8 @@ OUTCOME("PS-005 PS-012 PS-036 PS-042 PS-054 PS-055", tables_are_full)
     sim_routines_taken(63, 63, 63);
     watch();
     EXPECT_STATUS(0xC000000D, PsSetCreateProcessNotifyRoutineEx2(0, on_thread, FALSE));
+    EXPECT_STATUS(0xC000009A, PsSetLoadImageNotifyRoutineEx(
+                                  (PLOAD_IMAGE_NOTIFY_ROUTINE)(uintptr_t)on_thread, 0));
 }
 
 OUTCOME("PS-006", image_without_integrity_check)

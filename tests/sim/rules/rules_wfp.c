@@ -194,7 +194,7 @@ OUTCOME("WFP-015 WFP-022", what_goes_with_a_session)
     EXPECT_STATUS(0, add_callout(engine)); /* the one of the transaction is not there */
 }
 
-OUTCOME("WFP-016 WFP-017 WFP-020 WFP-024 WFP-025", transactions)
+OUTCOME("WFP-017 WFP-020 WFP-024 WFP-025", transactions)
 {
     HANDLE engine = open_engine(0);
 
@@ -205,6 +205,30 @@ OUTCOME("WFP-016 WFP-017 WFP-020 WFP-024 WFP-025", transactions)
     EXPECT_STATUS(0, FwpmTransactionBegin0(engine, 0));
     EXPECT_STATUS(0xC022000E, FwpmTransactionBegin0(engine, 0));
     EXPECT_STATUS(0, FwpmTransactionAbort0(engine));
+}
+
+/* Another session has the transaction: as long as the session says, or 15 seconds. */
+OUTCOME("WFP-016 WFP-020 WFP-023", transaction_of_another_session)
+{
+    const uint32_t waits[] = {0, 200, 60000};
+    HANDLE first = open_engine(0);
+
+    sim_clock_delays(true);
+    EXPECT_STATUS(0, FwpmTransactionBegin0(first, 0));
+    for (size_t i = 0; i < 3; i++) {
+        FWPM_SESSION0 session = {.txnWaitTimeoutInMSec = waits[i]};
+        uint64_t before = sim_clock_utc();
+        HANDLE second;
+        EXPECT_STATUS(0, FwpmEngineOpen0(NULL, RPC_C_AUTHN_WINNT, NULL, &session, &second));
+        EXPECT_STATUS(0xC0220012, FwpmTransactionBegin0(second, 0));
+        EXPECT(sim_clock_utc() - before == (waits[i] ? waits[i] : 15000) * UINT64_C(10000));
+        EXPECT_STATUS(0xC0220012, FwpmTransactionBegin0(second, 1));
+        EXPECT_STATUS(0, FwpmEngineClose0(second));
+    }
+    sim_clock_advance(UINT64_C(3) * 3600 * 10000000); /* ends a user's, not a kernel's */
+    EXPECT_STATUS(0, FwpmTransactionCommit0(first));
+    EXPECT_STATUS(0, FwpmTransactionBegin0(first, 1));
+    EXPECT_STATUS(0, FwpmTransactionBegin0(open_engine(0), 1)); /* readers disturb none */
 }
 
 VIOLATION("WFP-018", transaction_flags)
@@ -268,7 +292,7 @@ VIOLATION("WFP-033", callout_flagged_as_registered)
     FwpmCalloutAdd0(open_engine(0), &callout, NULL, NULL);
 }
 
-OUTCOME("WFP-033 WFP-041 WFP-042 WFP-044 WFP-045", what_is_wrong_with_a_filter)
+OUTCOME("WFP-033 WFP-041 WFP-044 WFP-045", what_is_wrong_with_a_filter)
 {
     HANDLE engine = open_engine(0);
     HANDLE dynamic = open_engine(FWPM_SESSION_FLAG_DYNAMIC);
@@ -343,6 +367,12 @@ OUTCOME("WFP-032 WFP-051 WFP-052 WFP-055 WFP-066", registration)
     EXPECT_STATUS(0, FwpsCalloutUnregisterById0(id));
     EXPECT_STATUS(0xC0220001, FwpsCalloutUnregisterById0(id));
     EXPECT_STATUS(0, register_callout(true, 0, &id));
+}
+
+OUTCOME("WFP-032", added_before_it_is_registered)
+{
+    EXPECT_STATUS(0, add_callout(open_engine(0)));
+    EXPECT_STATUS(0, register_callout(false, 0, NULL));
 }
 
 static void connect_now(void *unused)

@@ -15,6 +15,21 @@ OUTCOME("WFP-043 WFP-070 WFP-071 WFP-077 WFP-085 WFP-112", classified_at_dispatc
     EXPECT(seen.layer == FWPS_LAYER_ALE_FLOW_ESTABLISHED_V4); /* after the authorization */
 }
 
+OUTCOME("WFP-042", no_conditions_match_everything)
+{
+    struct sim_flow flow = tcp;
+
+    armed(FWP_ACTION_CALLOUT_INSPECTION);
+    for (unsigned i = 0; i < 64; i++) {
+        flow.protocol = (uint8_t)(i * 7);
+        flow.remote_port = (uint16_t)(i * 1021);
+        flow.local_port = (uint16_t)(i * 997);
+        flow.remote[0] = (uint8_t)(i * 5);
+        sim_net_connect(&flow, NULL);
+        EXPECT(seen.classified == 2 * (i + 1));
+    }
+}
+
 VIOLATION("WFP-072", block_that_can_be_overruled)
 {
     armed(0x5003);
