@@ -100,7 +100,7 @@ KEY(not_checked, uint, 1, "Not checked", R, "objects that could not be decided",
 KEY(severity, text, 1, NULL, 0, "the highest it gives", true,
     kda_severity_name(o->check->severity))
 KEY(attack, text, 1, NULL, 0, "MITRE ATT&CK technique", true, o->check->attack)
-KEY(title, text, 1, "What it looks for", 0, "in words", true, o->check->title)
+KEY(title, text, 1, "What it looks for", 0, "name in words", true, o->check->title)
 END
 
 KIND(CHANGE, change, struct kda_change, 0, "A difference to a baseline (`kda audit --baseline`).")
@@ -145,18 +145,20 @@ KEY(other, uint, 1, "Other lines", R | O, "events of kinds that are not compared
 END
 
 #define ONE_SIDED(event)                                                                           \
-    KEY(seen_by, text, 1, "Seen by", 0, "`A` or `B`", true, side((event)->seen_by))                \
-    KEY(missing_in, text, 1, "Missing in", 0, "the other one", true, side(1 - (event)->seen_by))   \
-    KEY(kind, text, 1, "Kind", 0, "of the events", true, kda_log_kind_name((event)->kind))         \
-    KEY(pid, uint, 1, "PID", R, "of the process", true, (event)->pid)                              \
-    KEY(image, text, 1, "Image", 0, "of the process", (event)->image[0], (event)->image)
+    KEY(seen_by, text, 1, "Seen by", 0, "witness that has it: `A`, `B`", true,                     \
+        side((event)->seen_by))                                                                    \
+    KEY(missing_in, text, 1, "Missing in", 0, "the other witness", true,                           \
+        side(1 - (event)->seen_by))                                                                \
+    KEY(kind, text, 1, "Kind", 0, "kind of event", true, kda_log_kind_name((event)->kind))         \
+    KEY(pid, uint, 1, "PID", R, "process id", true, (event)->pid)                                  \
+    KEY(image, text, 1, "Image", 0, "path of the process", (event)->image[0], (event)->image)
 
 KIND(DIFFERENCE, difference, struct kda_compare_group, 0,
      "All events of one kind and process that one witness lacks.")
 ONE_SIDED(o->events[0])
-KEY(count, uint, 1, "Events", R, "how many", true, o->count)
-KEY(first_time, time, 1, "From", 0, "of them", true, o->first_time)
-KEY(last_time, time, 1, "To", 0, "of them", true, o->last_time)
+KEY(count, uint, 1, "Events", R, "events or records", true, o->count)
+KEY(first_time, time, 1, "From", 0, "earliest", true, o->first_time)
+KEY(last_time, time, 1, "To", 0, "latest", true, o->last_time)
 KEY(declared, uint, 1, "Declared lost", R | O,
     "so many are declared lost at that time, fewer than are missing", o->declared, o->declared)
 KEY(example, text, 1, "First of them", O, "as `what` in unmatched", o->events[0]->what[0],

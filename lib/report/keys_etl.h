@@ -44,7 +44,8 @@ KEY(buffer_size, uint, 1, "Buffer size", O, "of the session, decompressed", FROM
 KEY(buffers, uint, 1, "Buffers", 0, "that were found", true, o->info->buffers)
 KEY(buffers_written, uint, 1, "Buffers written", O, "as the first record says", FROM_HEADER,
     o->info->buffers_written)
-KEY(used_bytes, uint, 1, "Bytes of records", B, "decompressed", true, o->info->used_bytes)
+KEY(used_bytes, uint, 1, "Bytes of records", B, "bytes in use, decompressed", true,
+    o->info->used_bytes)
 UNLESS_0(tail_zeros, "Zeros at the end", O | B, "bytes behind the last buffer",
          tail_zeros)
 KEY(compression, text, 1, "Compression", O, "`xpress`, `lznt1`, `xpress_huffman`",
@@ -77,7 +78,7 @@ KIND(TRACE_SESSION, trace_session, struct trace_session_row, 0,
 FILE_KEY(NULL)
 KEY(logger_id, uint, 1, "Session", R, "id of the session", true, o->at->logger_id)
 KEY(first_buffer, uint, 1, "First buffer", R, "place in the file", true, o->at->first_buffer)
-KEY(buffers, uint, 1, "Buffers", R, "how many", true, o->at->buffers)
+KEY(buffers, uint, 1, "Buffers", R, "number of them", true, o->at->buffers)
 KEY(first_sequence, uint, 1, "First sequence", R, "number of the first buffer", true,
     o->at->first_sequence)
 KEY(last_sequence, uint, 1, "Last sequence", R, "number of the last buffer", true,
@@ -89,8 +90,9 @@ KIND(TRACE_CPU, trace_cpu, struct trace_cpu_row, 0, "A processor of a trace file
 FILE_KEY(NULL)
 KEY(cpu, uint, 1, "CPU", R, "left out: the buffer's header is damaged",
     o->at->cpu != KDA_ETL_CPU_UNKNOWN, o->at->cpu)
-KEY(buffers, uint, 1, "Buffers", R, "how many", true, o->at->buffers)
-KEY(used_bytes, uint, 1, "Bytes of records", R, "decompressed", true, o->at->used_bytes)
+KEY(buffers, uint, 1, "Buffers", R, "number of them", true, o->at->buffers)
+KEY(used_bytes, uint, 1, "Bytes of records", R, "bytes in use, decompressed", true,
+    o->at->used_bytes)
 END
 
 KIND(TRACE_DAMAGE, trace_damage, struct trace_damage_row, 0, "A damaged place of a trace file.")
@@ -113,7 +115,7 @@ KIND(TRACE_COUNT, trace_count, struct trace_count_row, KDA_KIND_NO_ROW,
      "Records of one kind in a trace file (`kda etl stats`). In csv and tsv there is no column "
      "`row`.")
 FILE_KEY("File")
-KEY(count, uint, 1, "Records", R, "how many", true, o->records)
+KEY(count, uint, 1, "Records", R, "events or records", true, o->records)
 KEY(header, text, 1, "Header", 0,
     "`SYSTEM64`, `EVENT32`, …; `TOTAL`: all of the file; `OTHERS`: kinds beyond the limit", true,
     o->header)

@@ -8,8 +8,9 @@
 #define KERNEL_ID(place, numbers, size_heading, id)                                                \
     KEY(pdb_name, text, place, "PDB", O, "name of the kernel's PDB", (id) && (id)->has_pdb,        \
         (id)->pdb_name)                                                                            \
-    KEY(pdb_guid, guid, place, "PDB GUID", O, "its GUID", (id) && (id)->has_pdb, (id)->pdb_guid)   \
-    KEY(pdb_age, uint, place, "PDB age", (numbers) | O, "its age", (id) && (id)->has_pdb,          \
+    KEY(pdb_guid, guid, place, "PDB GUID", O, "GUID of the PDB", (id) && (id)->has_pdb,            \
+        (id)->pdb_guid)                                                                            \
+    KEY(pdb_age, uint, place, "PDB age", (numbers) | O, "age of the PDB", (id) && (id)->has_pdb,   \
         (id)->pdb_age)                                                                             \
     KEY(pe_timestamp, hex, place, "PE time stamp", (numbers) | O,                                  \
         "TimeDateStamp of the kernel's image", (id) && (id)->has_pe, (id)->pe_timestamp)           \
@@ -19,10 +20,12 @@
 #define SYMBOL_COUNTS(place, symbols, fields, of, flags, of_flags, counts)                         \
     KEY(symbols_found, uint, place, symbols, flags, "globals that are known", counts,              \
         (counts)->symbols_found)                                                                   \
-    KEY(symbols_total, uint, place, of, of_flags, "of so many", counts, (counts)->symbols_total)   \
+    KEY(symbols_total, uint, place, of, of_flags, "globals looked for", counts,                    \
+        (counts)->symbols_total)                                                                   \
     KEY(fields_found, uint, place, fields, flags, "fields that are known", counts,                 \
         (counts)->fields_found)                                                                    \
-    KEY(fields_total, uint, place, of, of_flags, "of so many", counts, (counts)->fields_total)
+    KEY(fields_total, uint, place, of, of_flags, "fields looked for", counts,                      \
+        (counts)->fields_total)
 
 ITEM(driver, struct kda_image_driver)
 KEY(name, text, 2, NULL, 0, "file name", true, o->name)
@@ -227,7 +230,7 @@ KIND(FORMAT, format, struct format_row, 0, "A row of one of the program's tables
 KEY(table, text, 1, "Table", 0, "`image`, `symbols`, `build`, `trace`, `output`, `exit`", true,
     o->table)
 KEY(name, text, 1, "Name", 0, "of the row", true, o->name)
-KEY(title, text, 3, "Title", 0, "in words", true, o->title)
+KEY(title, text, 3, "Title", 0, "name in words", true, o->title)
 BOOL(usable, 2, "Usable", 0, "yes|no", "this build can read it", true, o->usable)
 KEY(advice, text, 3, "Advice", O, "what to do instead", true, o->advice)
 END

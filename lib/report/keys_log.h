@@ -19,7 +19,7 @@ BOOL(cut_line, 1, "Last line cut", O, "yes|no", "true: the last file ends within
 KEY(tail, uint, 1, "Lines after shutdown", O, "lines behind `sensor.shutdown`",
     o->ending == KDA_LOG_SHUTDOWN, o->tail)
 KEY(files, uint, 1, "Files", 0, "that were read", true, o->files)
-KEY(bytes, uint, 1, "Bytes", B, "of them", true, o->bytes)
+KEY(bytes, uint, 1, "Bytes", B, "size", true, o->bytes)
 KEY(lines, uint, 1, "Lines", 0, "whole ones", true, o->lines)
 KEY(first_id, uint, 1, "First id", O, "of whole lines", o->ids > 0, o->first_id)
 KEY(last_id, uint, 1, "Last id", O, "of whole lines", o->ids > 0, o->last_id)
@@ -54,8 +54,8 @@ END
 KIND(COUNT, count, struct kda_log_count, 0, "A line of `kda log stats`.")
 KEY(by, text, 1, "By", 0, "`kind` or `image`", true, o->by)
 KEY(lines, uint, 1, "Lines", R, "how many", true, o->lines)
-KEY(bytes, uint, 1, "Bytes", R, "of them", true, o->bytes)
-KEY(first_time, time, 1, "First", 0, "of them", true, o->first_time)
-KEY(last_time, time, 1, "Last", 0, "of them", true, o->last_time)
+KEY(bytes, uint, 1, "Bytes", R, "size", true, o->bytes)
+KEY(first_time, time, 1, "First", 0, "earliest", true, o->first_time)
+KEY(last_time, time, 1, "Last", 0, "latest", true, o->last_time)
 KEY(name, text, 1, "Name", 0, "of the kind or image", true, o->name)
 END
