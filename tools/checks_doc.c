@@ -3,6 +3,7 @@
  *
  * Usage: kda-checks-doc > docs/checks.md
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,9 +26,9 @@ static const char intro[] =
     "* `high`: an ordinary cause is hard to name\n"
     "* `critical`: only tampering, or destroyed memory, does this\n"
     "\n"
-    "A check is listed with its highest severity; a finding carries its own. Evidence is the "
-    "place that was read,\nthe value there, and what was expected. An image is made while the "
-    "machine runs: what changed meanwhile\ncan look like tampering.\n"
+    "A check is listed with its highest severity. An image is made while the machine runs: an "
+    "object that is being\nmade, changed or closed meanwhile can look like tampering to any check. "
+    "*Also seen* names other causes.\n"
     "\n"
     "Findings about one object that one act left behind are joined: the most severe quotes the "
     "others and carries\ntheir evidence (`corroborated_by`); the others name it (`joined_to`), and "
@@ -81,13 +82,24 @@ static void print_group(const char *id)
             printf("\n## %s\n", titles[i].title);
 }
 
+/* The page begins with what changes while an image is made. */
+static bool is_said_above(const char *false_positives)
+{
+    static const char changing[] = " when the image was taken";
+    size_t size = strlen(false_positives), tail = sizeof changing - 1;
+    if (strcmp(false_positives, "none known") == 0)
+        return true;
+    return size > tail && !strchr(false_positives, ';') &&
+           strcmp(false_positives + size - tail, changing) == 0;
+}
+
 static void print_check(const struct kda_check *check)
 {
     printf("\n**`%s`** (`%s`, [%s](https://attack.mitre.org/techniques/%.5s%s%s/)) ", check->id,
            kda_severity_name(check->severity), check->attack, check->attack,
            check->attack[5] ? "/" : "", check->attack[5] ? check->attack + 6 : "");
     printf("%s. %s\nNeeds %s.", check->title, check->meaning, check->needs);
-    if (strcmp(check->false_positives, "none known") != 0)
+    if (!is_said_above(check->false_positives))
         printf(" Also seen: %s.", check->false_positives);
     printf("\n");
 }

@@ -93,6 +93,16 @@ static int print_plain(const char *text)
     return columns;
 }
 
+/* "event_id" and "event id": the name says it. */
+static bool is_name_in_words(const char *name, const char *doc)
+{
+    while (*name && (*name == *doc || (*name == '_' && *doc == ' '))) {
+        name++;
+        doc++;
+    }
+    return *name == *doc;
+}
+
 static void print_row(const struct row *row)
 {
     bool is_text = strcmp(row->type, "text") == 0;
@@ -101,7 +111,8 @@ static void print_row(const struct row *row)
     if (!is_text)
         used += print_plain(row->type);
     printf("%*s", used < 34 ? 35 - used : 1, "");
-    print_plain(row->doc);
+    if (!is_name_in_words(row->name, row->doc))
+        print_plain(row->doc);
     printf("\n");
 }
 
@@ -170,7 +181,7 @@ static void print_kinds(void)
         printf("\n");
         for (unsigned kind = 1; kind < KDA_KIND_COUNT; kind++)
             if (kda_kinds[kind].shape == shape)
-                printf("**`%s`** (class %s): %s.\n", kda_kinds[kind].name,
+                printf("**`%s`** [%s] %s.\n", kda_kinds[kind].name,
                        kda_class_name(kda_kinds[kind].class_), kind_docs[kind]);
         printf("\n");
         print_fields((enum kda_shape)shape);
@@ -184,7 +195,7 @@ static void print_names(const char *title, enum kda_type type, uint64_t most)
     for (uint64_t value = 0; value <= most; value++) {
         const struct kda_name *name = kda_value_name(type, value);
         if (name) {
-            printf("%s%llu `%s`", between, (unsigned long long)value, name->text);
+            printf("%s%llu=`%s`", between, (unsigned long long)value, name->text);
             between = ", ";
         }
     }
@@ -222,7 +233,8 @@ static void print_page(void)
     print_common();
     printf(after, sources + 2);
     print_rows(trace, sizeof trace / sizeof trace[0]);
-    printf("\n## Kinds\n");
+    printf("\n## Kinds\n\nIn brackets: the class, whose share of the queue is limited "
+           "([queue.md](queue.md)).\n");
     print_kinds();
     printf("\n## Named values\n\nA value without a name is written as its number.\n\n");
     print_names("integrity", KDA_TYPE_INTEGRITY, 0x5000);

@@ -53,8 +53,7 @@ static const char rules[] =
     "* `--grep` keeps rows in which any value contains the text (ASCII case ignored). `--limit` "
     "counts rows of\n"
     "  each kind. Neither touches gaps.\n"
-    "* An object whose memory is missing is a row with what is known, and a gap says what is "
-    "missing.\n"
+    "* An object whose memory is missing is a row with what is known, and a gap.\n"
     "* Sessions are sorted by silo and slot, consumers by silo, session and pid, providers by "
     "silo, type and\n"
     "  GUID, processes by pid, buffers by session in the order of its list. The same image gives "
@@ -79,7 +78,7 @@ static const char after_items[] =
     "leading `'`. Names\n"
     "may hold `:` and `;`: json has exact values.\n"
     "\n"
-    "## Keys of several kinds\n"
+    "## Shared keys\n"
     "\n";
 
 /* A path in the page and in the list: members of the objects of a list stand behind "[]." */
@@ -171,7 +170,7 @@ static void print_shared(void)
 
 static void print_kind(const struct kda_row_table *kind)
 {
-    const char *between = "\nKeys of several kinds: `";
+    const char *between = "\nShared: `";
     const char *end = "";
     printf("\n## %s\n\n%s\n", kind->name, kind->meaning);
     if (kind == &kda_rows_event)

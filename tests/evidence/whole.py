@@ -166,14 +166,20 @@ def kind_of(result):
 
 
 def summary(results):
-    """Markdown: precision as cases with something wrong, recall of what is provable."""
-    lines = ["| damage | symbols | runs | runs with anything wrong | found of what is provable |",
+    """Markdown: precision as runs with something wrong, recall of what is provable, for each rate."""
+    lines = ["| damage | symbols | rates | found of what is provable | runs with anything wrong |",
              "|---|---|---|---|---|"]
-    order = {kind: index for index, kind in enumerate(ALL_KINDS)}
-    sums = merged(results, lambda r: (order[r.kind], r.rate or 0, kind_of(r), r.symbols or "found"))
-    for (_, _, title, symbols), s in sorted(sums.items()):
-        lines.append("| %s | %s | %d | %d | %s |" % (title, symbols, s["cases"], s["wrong"],
-                                                     percent(s["found"], s["provable"])))
+    for kind in ALL_KINDS:
+        for symbols in ("found", "none"):
+            sums = merged([r for r in results if (r.kind, r.symbols or "found") == (kind, symbols)],
+                          lambda r: r.rate or 0)
+            if sums:
+                rows = [sums[rate] for rate in sorted(sums)]
+                lines.append("| %s | %s | %s | %s | %d of %d |" % (
+                    TITLES[kind], symbols,
+                    ", ".join("%d %%" % round(100 * rate) if rate else "-" for rate in sorted(sums)),
+                    ", ".join(percent(s["found"], s["provable"]) for s in rows),
+                    sum(s["wrong"] for s in rows), sum(s["cases"] for s in rows)))
     return lines
 
 
