@@ -8,7 +8,7 @@
 #include "host.h"
 
 /* SYSDBG_LIVEDUMP_CONTROL, version 1. Source: public descriptions of NtSystemDebugControl's class
- * 37 (docs/windows-tool.md); Windows 8.1 and later, 64 bits. */
+ * 37 (docs/windows.md); Windows 8.1 and later, 64 bits. */
 #define LIVE_DUMP_CONTROL_SIZE 0x40u
 #define LIVE_DUMP_FILE_AT 0x28u   /* handle of the file */
 #define LIVE_DUMP_CANCEL_AT 0x30u /* handle of an event that ends it */

@@ -9,7 +9,7 @@
 
 #include "base/text_win.h"
 
-#define LIVE_KERNEL_DUMP 37 /* SysDbgGetLiveKernelDump; Source: docs/windows-tool.md */
+#define LIVE_KERNEL_DUMP 37 /* SysDbgGetLiveKernelDump; Source: docs/windows.md */
 
 typedef LONG(NTAPI *system_debug_control_fn)(ULONG command, PVOID in, ULONG in_size, PVOID out,
                                              ULONG out_size, PULONG returned);

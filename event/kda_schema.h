@@ -87,31 +87,28 @@
     T(SIGNED, 0, "number, may be negative")                                                        \
     T(HEX, 0, "`\"0x…\"`")                                                                         \
     T(BOOL, 0, "true or false")                                                                    \
-    T(STATUS, 0, "NTSTATUS as `\"0x%08x\"`")                                                       \
-    T(TIME, 0, "time, from 100 ns units since 1601 UTC")                                           \
-    T(COUNTER, 0, "time, from a performance counter")                                              \
-    T(INTEGRITY, 0, "name of the integrity level")                                                 \
-    T(PROTECTION, 0, "`none`, or kind and signer of the protection (`light:antimalware`)")         \
-    T(SIGNATURE_LEVEL, 0, "name of the signing level the kernel knew")                             \
-    T(SIGNATURE_TYPE, 0, "name of the kind of signature the kernel knew")                          \
+    T(STATUS, 0, "NTSTATUS, `\"0x%08x\"`")                                                         \
+    T(TIME, 0, "time")                                                                             \
+    T(COUNTER, 0, "time")                                                                          \
+    T(INTEGRITY, 0, "name")                                                                        \
+    T(PROTECTION, 0, "`none`, `light:antimalware`, …")                                             \
+    T(SIGNATURE_LEVEL, 0, "name")                                                                  \
+    T(SIGNATURE_TYPE, 0, "name")                                                                   \
     T(SUBSYSTEM, 0, "`win32`, `wsl`")                                                              \
-    T(TRANSPORT, 0, "name of the protocol; left out when it has none")                             \
+    T(TRANSPORT, 0, "name")                                                                        \
     T(DIRECTION, 0, "`outbound`, `inbound`")                                                       \
     T(DISPOSITION, 0, "`created`, `opened`")                                                       \
-    T(VALUE_TYPE, 0, "name of the type (`REG_SZ`)")                                                \
+    T(VALUE_TYPE, 0, "`REG_SZ`, …")                                                                \
     T(LOSS_REASON, 0,                                                                              \
       "`ring_full`, `disk_full`, `too_big`, `buffer_lost`, `no_memory`, `damaged`")                \
-    T(SCOPE, 0, "`reader` where the loss is of one live reader only")                              \
+    T(SCOPE, 0, "`reader`")                                                                        \
     T(STRING, 1, "text")                                                                           \
     T(UTF8, 1, "text")                                                                             \
     T(BINARY, 1, "hex digits")                                                                     \
     T(SID, 1, "`S-1-…`")                                                                           \
-    T(IP, 1, "IPv4 or IPv6 address")                                                               \
-    T(GUID, 1, "`{xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx}`")                                         \
-    T(DATA, 1,                                                                                     \
-      "registry data: text, number (`\"0x…\"` from 2^53 on), array of texts for REG_MULTI_SZ, "  \
-      "else "                                                                                      \
-      "hex digits")                                                                                \
+    T(IP, 1, "address")                                                                            \
+    T(GUID, 1, "GUID")                                                                             \
+    T(DATA, 1, "registry data")                                                                    \
     T(COUNTS, 1, "object: kind to count")                                                          \
     T(OBJECT, 1, "object")                                                                         \
     T(ARRAY, 1, "array (inside objects only)")                                                     \
@@ -296,7 +293,7 @@ enum kda_loss_reason {
 
 #define KDA_NETWORK_FIELDS(F, SHAPE)                                                               \
     F(SHAPE, PROTOCOL, protocol, NUMBER, "IP protocol")                                            \
-    F(SHAPE, TRANSPORT, transport, TRANSPORT, "name of `protocol`")                                \
+    F(SHAPE, TRANSPORT, transport, TRANSPORT, "name of `protocol`, left out when it has none")     \
     F(SHAPE, IP_VERSION, ip_version, NUMBER, "4 or 6")                                             \
     F(SHAPE, LOCAL_IP, local_ip, IP, "local address")                                              \
     F(SHAPE, LOCAL_PORT, local_port, NUMBER, "local port, or ICMP type")                           \

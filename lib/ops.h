@@ -15,11 +15,7 @@ struct kda_report;
 struct kda_row;
 
 /*
- * Image format. To add one:
- *   1. lib/image/fmt_<name>.c with one `const struct kda_image_ops kda_fmt_<name>`;
- *   2. a row in lib/image/image.c, strongest magic first;
- *   3. tests/unit/test_image_<name>.c, a seed in tests/fuzz/corpus/image, a line in
- *      docs/formats.md.
+ * Image format. CONTRIBUTING.md says how to add one.
  */
 struct kda_image_ops {
     /* Looks at image->head and image->file only. KDA_OK: mine. KDA_NOT_MINE: another format.
@@ -41,10 +37,7 @@ struct kda_image_ops {
 };
 
 /*
- * Symbol source. To add one:
- *   1. lib/symbols/sym_<name>.c with one `const struct kda_symbol_source kda_sym_<name>`;
- *   2. a row in lib/symbols/symbols.c, in order of preference;
- *   3. tests/unit/test_sym_<name>.c, a fuzz target if it parses a file, a line in docs/symbols.md.
+ * Symbol source. CONTRIBUTING.md says how to add one.
  */
 struct kda_symbol_source {
     const char *name;
@@ -63,10 +56,7 @@ struct kda_symbol_source {
 };
 
 /*
- * Output format. To add one:
- *   1. lib/report/<name>.c with one `const struct kda_report_ops kda_report_<name>`;
- *   2. a row in lib/report/report.c;
- *   3. golden strings in tests/unit/test_report_<name>.c, then make docs.
+ * Output format. CONTRIBUTING.md says how to add one.
  * Writers see rows (lib/report/row.h), never the model, so a new row kind needs no new writer.
  */
 struct kda_report_ops {

@@ -92,6 +92,7 @@ def style(tally, options):
     tools = [("include direction", ["python3", "tools/check_includes.py", "."]),
              ("circles of files", ["python3", "tools/check_circles.py", "."]),
              ("rules of the kernel's interfaces", ["python3", "tools/check_rules.py", "."]),
+             ("pages", ["python3", "tools/check_docs.py", "."]),
              ("style rules", ["python3", "tools/check_style.py", "."])]
     files = [f for pattern in ("include/kda/*.h", "event/*.[ch]", "tools/*.c", "lib/**/*.[ch]",
                                "cli/*.[ch]", "driver/**/*.[ch]", "sim/*.[ch]", "tests/**/*.[ch]")

@@ -5,6 +5,7 @@
  * Usage: kda-rows-doc > docs/rows.md
  *        kda-rows-doc keys, then kda-events-doc keys > tests/golden/keys.txt
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,103 +18,175 @@ static const char intro[] =
     "out of date.\n"
     "\n"
     "Every command of `kda` prints rows. `-f` chooses how:\n"
-    "\n"
-    "| format | what |\n"
-    "|---|---|\n";
+    "\n";
 
 static const char rules[] =
     "\n"
-    "`text` is for people and not meant to be parsed. `json` is\n"
+    "`text` is not meant to be parsed. `json` is "
     "`{\"tool\":\"kda\",\"version\":\"…\",\"schema\":%d,\"image\":\"…\",\"rows\":[…],\"gaps\":[…]}"
-    "`; `schema` is the\n"
-    "version of this page. In `jsonl` gaps are rows with `\"row\":\"gap\"` and come last.\n"
-    "\n"
-    "`map` prints rows of the kinds info, session, consumer, provider, process, callback and gap, "
-    "in this\n"
-    "order; `audit` findings, what was not checked, a row for each check, and with `--baseline` "
-    "the changes.\n"
+    "`;\n"
+    "`schema` is the version of this page. `jsonl` prints gaps last, as rows of kind `gap`. `map` "
+    "prints the\n"
+    "kinds info, session, consumer, provider, process, callback, gap in this order; `audit` "
+    "prints audit,\n"
+    "unchecked, check, and with `--baseline` change.\n"
     "\n"
     "## Rules\n"
     "\n"
     "* Keys are never renamed and never change their type. New keys come at the end of an object.\n"
     "* Each object starts with `\"row\"`, its kind.\n"
-    "* A value that is not known is **left out**. No key is ever `null` or an empty placeholder; a "
-    "list that\n"
-    "  is known to be empty is `[]`.\n"
-    "* *hex*: a string, `\"0x\"` and lower-case digits without padding. Addresses, keywords, masks "
-    "of 64 bits\n"
-    "  and handles are hex, because JSON numbers lose bits above 2^53.\n"
-    "* *number*: a JSON number, decimal.\n"
-    "* *time*: a string, UTC, ISO 8601 with 100 ns digits: `\"2023-09-28T13:45:25.0000000Z\"`.\n"
-    "* *GUID*: a string, lower case, with braces.\n"
-    "* Text comes from memory that an attacker may have written. JSON escapes control characters "
-    "(C0, DEL,\n"
-    "  C1), U+2028, U+2029 and `<`; bytes that are no UTF-8 become U+FFFD. Text and csv show "
-    "control\n"
-    "  characters, direction marks and invisible characters as `\\x1b` or `\\u202e`, and bad bytes "
-    "as `\\xff`.\n"
-    "* `--grep` keeps rows in which any value contains the text (ASCII case ignored); `--limit` "
-    "counts rows\n"
-    "  of each kind. Neither touches gaps.\n"
-    "* An object whose own memory is missing is still a row with what is known (address, who names "
-    "it), and\n"
-    "  a gap says what is missing.\n"
-    "* Rows are sorted: sessions by silo and slot; consumers by silo, session and pid; providers "
-    "by "
-    "silo, type\n"
-    "  and GUID; processes by pid; buffers by session, in the order of its list. The same image "
-    "gives the\n"
-    "  same bytes.\n"
+    "* A value that is not known is **left out**: no key is ever `null` or a placeholder. A list "
+    "known to be\n"
+    "  empty is `[]`.\n"
+    "* A key without a type below is a string; *strings*, *numbers*, *hexes*, *objects* are lists; "
+    "*signed* "
+    "is a\n"
+    "  number that may be negative. *hex*: a string, `\"0x\"` and lower-case digits "
+    "without padding\n"
+    "  (JSON numbers lose bits above 2^53). *number*: decimal. *time*: a string, UTC,\n"
+    "  `\"2023-09-28T13:45:25.0000000Z\"`. *GUID*: a string, lower case, with braces.\n"
+    "* Text comes from memory that an attacker may have written. JSON escapes C0, DEL, C1, "
+    "U+2028, U+2029 and\n"
+    "  `<`; bytes that are no UTF-8 become U+FFFD. Text and csv show control characters, "
+    "direction marks and\n"
+    "  invisible characters as `\\x1b` or `\\u202e`, bad bytes as `\\xff`.\n"
+    "* `--grep` keeps rows in which any value contains the text (ASCII case ignored). `--limit` "
+    "counts rows of\n"
+    "  each kind. Neither touches gaps.\n"
+    "* An object whose memory is missing is a row with what is known, and a gap.\n"
+    "* Sessions are sorted by silo and slot, consumers by silo, session and pid, providers by "
+    "silo, type and\n"
+    "  GUID, processes by pid, buffers by session in the order of its list. The same image gives "
+    "the same bytes.\n"
     "\n"
     "## csv and tsv\n"
     "\n"
-    "A file holds one kind of row. Commands that print several (`map`, `audit`, `verify`, "
-    "`compare`, `etl info`)\n"
-    "want a folder, `-o FOLDER`, and write a file for each kind into it, `session.csv`; other "
-    "commands do so\n"
-    "where FOLDER is there, or ends in `/`, and gaps then have a file too. Else gaps are told on "
-    "standard error.\n"
+    "A file holds one kind of row. `map`, `audit`, `verify`, `compare` and `etl info` want `-o "
+    "FOLDER` and write a\n"
+    "file for each kind into it (`session.csv`); other commands do so where FOLDER exists or ends "
+    "in `/`. Gaps\n"
+    "have a file in a folder, else they are told on standard error.\n"
     "\n"
-    "The columns of a kind are fixed; a value that is not known is an empty cell. Keys of nested "
-    "objects are\n"
-    "joined with a dot (`provider_enable.level`). Lists of values are joined with `;`, lists of "
-    "objects become\n"
-    "`a:b;c:d`:\n"
-    "\n"
-    "| column | item |\n"
-    "|---|---|\n";
+    "Columns of a kind are fixed; an unknown value is an empty cell. Keys of nested objects are "
+    "joined with a dot\n"
+    "(`provider_enable.level`), lists of values with `;`, lists of objects as `a:b;c:d`:\n"
+    "\n";
 
 static const char after_items[] =
     "\n"
     "A text cell that a spreadsheet would run as a formula (`=`, `+`, `-`, `@` in front) gets a "
-    "leading `'`. For\n"
-    "exact values use json or jsonl: names may hold `:` and `;`.\n";
+    "leading `'`. Names\n"
+    "may hold `:` and `;`: json has exact values.\n"
+    "\n"
+    "## Shared keys\n"
+    "\n";
 
 /* A path in the page and in the list: members of the objects of a list stand behind "[]." */
-static void print_path(const struct kda_key *list, const struct kda_key *key)
+static int print_path(const struct kda_key *list, const struct kda_key *key)
 {
-    printf("%s%s%s", list ? list->path : "", list ? "[]." : "", key->path);
+    return printf("%s%s%s", list ? list->path : "", list ? "[]." : "", key->path);
+}
+
+/* Inside a fence backticks and links would be shown as they are: `a` and [b](b) become a and b. */
+static void print_plain(const char *text)
+{
+    for (const char *at = text; *at; at++) {
+        if (at[0] == ']' && at[1] == '(')
+            at += strcspn(at, ")");
+        else if (*at != '`' && *at != '[')
+            putchar(*at);
+    }
+}
+
+/* "list of strings" is "strings" in the page; a string has no word. */
+static const char *type_word(const struct kda_key *key)
+{
+    static const char list[] = "list of ";
+    const char *words = kda_key_type_words(key);
+    if (strcmp(words, "string") == 0)
+        return "";
+    if (strcmp(words, "number, may be negative") == 0)
+        return "signed";
+    if (strcmp(words, "list of hex") == 0)
+        return "hexes";
+    return strncmp(words, list, sizeof list - 1) == 0 ? words + sizeof list - 1 : words;
 }
 
 static void print_key(const struct kda_key *list, const struct kda_key *key)
 {
     if (!key->meaning)
         return;
-    printf("| `");
-    print_path(list, key);
-    printf("` | %s | %s |\n", kda_key_type_words(key), key->meaning);
+    int used = print_path(list, key);
+    printf("%*s%-10s ", used < 28 ? 29 - used : 1, "", type_word(key));
+    print_plain(key->meaning);
+    printf("\n");
     for (const struct kda_key *item = key->items; item && item->path; item++)
         print_key(key, item);
 }
 
+/* The same key, with the same meaning, in two tables. */
+static bool is_same_key(const struct kda_key *a, const struct kda_key *b)
+{
+    return a->meaning && b->meaning && !a->items && a->type != KDA_KEY_object &&
+           !strchr(a->path, '.') && strcmp(a->path, b->path) == 0 &&
+           strcmp(kda_key_type_words(a), kda_key_type_words(b)) == 0 &&
+           strcmp(a->meaning, b->meaning) == 0;
+}
+
+static bool has_key(const struct kda_row_table *kind, const struct kda_key *key)
+{
+    for (const struct kda_key *other = kind->keys; other->path; other++)
+        if (is_same_key(key, other))
+            return true;
+    return false;
+}
+
+/* In how many kinds before `end` the key stands. */
+static unsigned kinds_with(const struct kda_key *key, unsigned end)
+{
+    unsigned count = 0;
+    for (unsigned kind = 0; kind < end; kind++)
+        count += has_key(kda_row_table_of((enum kda_row_kind)kind), key);
+    return count;
+}
+
+static bool is_shared(const struct kda_key *key)
+{
+    return kinds_with(key, KDA_ROW_KINDS) > 1;
+}
+
+/* Each key that several kinds have, where the first of them has it. */
+static void print_shared(void)
+{
+    printf("```\n");
+    for (unsigned kind = 0; kind < KDA_ROW_KINDS; kind++) {
+        const struct kda_row_table *table = kda_row_table_of((enum kda_row_kind)kind);
+        for (const struct kda_key *key = table->keys; key->path; key++)
+            if (is_shared(key) && kinds_with(key, kind) == 0)
+                print_key(NULL, key);
+    }
+    printf("```\n");
+}
+
 static void print_kind(const struct kda_row_table *kind)
 {
+    const char *between = "\nShared: `";
+    const char *end = "";
     printf("\n## %s\n\n%s\n", kind->name, kind->meaning);
     if (kind == &kda_rows_event)
         return; /* docs/events.md has its keys */
-    printf("\n| key | type | meaning |\n|---|---|---|\n");
+    for (const struct kda_key *key = kind->keys; key->path; key++) {
+        if (!is_shared(key))
+            continue;
+        printf("%s%s`", between, key->path);
+        between = ", `";
+        end = ".\n";
+    }
+    printf("%s\n```\n", end);
     for (const struct kda_key *key = kind->keys; key->path; key++)
-        print_key(NULL, key);
+        if (!is_shared(key))
+            print_key(NULL, key);
+    printf("```\n");
 }
 
 static void print_items(const struct kda_row_table *kind)
@@ -123,10 +196,10 @@ static void print_items(const struct kda_row_table *kind)
         if (!key->items || (key->flags & KDA_COLUMN_JSON_ONLY))
             continue;
         kda_columns_order(key->items, &members);
-        printf("| `%s` | `", key->path);
+        printf("%-16s", key->path);
         for (size_t i = 0; i < members.count; i++)
             printf("%s%s", i ? ":" : "", members.items[i]->path);
-        printf("` |\n");
+        printf("\n");
     }
 }
 
@@ -135,11 +208,14 @@ static void print_page(void)
     const struct kda_report_format *format;
     fputs(intro, stdout);
     for (size_t i = 0; (format = kda_report_format_at(i)) != NULL; i++)
-        printf("| `%s` | %s |\n", format->name, format->title);
+        printf("* `%s`: %s\n", format->name, format->title);
     printf(rules, KDA_ROWS_VERSION);
+    printf("```\n");
     for (unsigned kind = 0; kind < KDA_ROW_KINDS; kind++)
         print_items(kda_row_table_of((enum kda_row_kind)kind));
+    printf("```\n");
     fputs(after_items, stdout);
+    print_shared();
     for (unsigned kind = 0; kind < KDA_ROW_KINDS; kind++)
         print_kind(kda_row_table_of((enum kda_row_kind)kind));
 }

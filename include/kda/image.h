@@ -51,7 +51,7 @@ struct kda_image_block {
 };
 
 /* What the file itself says. A fact that the format does not carry has its has_ flag off or is 0.
- * Source: docs/formats.md names the header offset of each fact. */
+ * Source: offsets at the top of lib/image/dmp.c and fmt_*.c. */
 struct kda_image_info {
     const char *format; /* short stable name, as in kda_image_formats ("dmp-bitmap") */
     const char *title;  /* for people ("Windows crash dump, bitmap (DumpType 5)") */

@@ -161,7 +161,7 @@ bool kda_is_kernel_va(const struct kda_kernel *kernel, uint64_t va);
  * the info. Needs no symbols; uses them when they are loaded. The places that cost nothing are
  * tried by kda_kernel_open and kda_kernel_load_symbols; this also searches the kernel's data, once.
  * KDA_ABSENT: no such block (text says what was tried).
- * Source: docs/debugger-block.md (layout, encoding, and the proof of the decoding without keys). */
+ * Source: docs/kernel.md (layout, encoding, and the proof of the decoding without keys). */
 KDA_MUST_CHECK enum kda_status kda_kernel_find_kdbg(struct kda_kernel *kernel,
                                                     struct kda_error *err);
 /* The decoded qword at `offset` (a multiple of 8) of the block, finding it first if need be. Never

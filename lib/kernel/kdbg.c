@@ -2,7 +2,7 @@
  * kdbg.c - the debugger data block of the image: finding it and reading its fields.
  *
  * Every address is a hypothesis; the block itself proves it (tag, size, kernel base, and for an
- * encoded one the list links). Source: docs/debugger-block.md; layout of _KDDEBUGGER_DATA64 as in
+ * encoded one the list links). Source: docs/kernel.md; layout of _KDDEBUGGER_DATA64 as in
  * the debugger header wdbgexts.h.
  */
 #include "kdbg.h"

@@ -7,7 +7,7 @@
  * with KiWaitNever, KiWaitAlways and the address of KdpDataBlockEncoded. Rotation and byte swap
  * move bits and change none, so both xors join into one constant:
  *     plain = bswap(rol(w, r)) ^ key,  r = never mod 64
- * That form is what a known kernel base solves without the keys. Source: docs/debugger-block.md.
+ * That form is what a known kernel base solves without the keys. Source: docs/kernel.md.
  */
 #ifndef KDA_KERNEL_KDBG_H
 #define KDA_KERNEL_KDBG_H

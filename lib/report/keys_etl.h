@@ -37,14 +37,15 @@ KEY(end_time, time, 1, "Ended", O, "left out if the file was never closed", FROM
 KEY(boot_time, time, 1, "Booted", O, "of the machine", FROM_HEADER, o->info->boot_time)
 BOOL(unfinished, 1, "Unfinished", O, "yes|no", "never closed", FROM_HEADER, o->info->unfinished)
 BOOL(wrapped, 1, "Oldest overwritten", O, "yes|no",
-     "true: circular, and the oldest buffers were overwritten", FROM_HEADER && o->info->wrapped,
+     "circular, oldest buffers overwritten", FROM_HEADER && o->info->wrapped,
      true)
 KEY(buffer_size, uint, 1, "Buffer size", O, "of the session, decompressed", FROM_HEADER,
     o->info->buffer_size)
 KEY(buffers, uint, 1, "Buffers", 0, "that were found", true, o->info->buffers)
 KEY(buffers_written, uint, 1, "Buffers written", O, "as the first record says", FROM_HEADER,
     o->info->buffers_written)
-KEY(used_bytes, uint, 1, "Bytes of records", B, "decompressed", true, o->info->used_bytes)
+KEY(used_bytes, uint, 1, "Bytes of records", B, "bytes in use, decompressed", true,
+    o->info->used_bytes)
 UNLESS_0(tail_zeros, "Zeros at the end", O | B, "bytes behind the last buffer",
          tail_zeros)
 KEY(compression, text, 1, "Compression", O, "`xpress`, `lznt1`, `xpress_huffman`",
@@ -77,7 +78,7 @@ KIND(TRACE_SESSION, trace_session, struct trace_session_row, 0,
 FILE_KEY(NULL)
 KEY(logger_id, uint, 1, "Session", R, "id of the session", true, o->at->logger_id)
 KEY(first_buffer, uint, 1, "First buffer", R, "place in the file", true, o->at->first_buffer)
-KEY(buffers, uint, 1, "Buffers", R, "how many", true, o->at->buffers)
+KEY(buffers, uint, 1, "Buffers", R, "number of them", true, o->at->buffers)
 KEY(first_sequence, uint, 1, "First sequence", R, "number of the first buffer", true,
     o->at->first_sequence)
 KEY(last_sequence, uint, 1, "Last sequence", R, "number of the last buffer", true,
@@ -89,19 +90,19 @@ KIND(TRACE_CPU, trace_cpu, struct trace_cpu_row, 0, "A processor of a trace file
 FILE_KEY(NULL)
 KEY(cpu, uint, 1, "CPU", R, "left out: the buffer's header is damaged",
     o->at->cpu != KDA_ETL_CPU_UNKNOWN, o->at->cpu)
-KEY(buffers, uint, 1, "Buffers", R, "how many", true, o->at->buffers)
-KEY(used_bytes, uint, 1, "Bytes of records", R, "decompressed", true, o->at->used_bytes)
+KEY(buffers, uint, 1, "Buffers", R, "number of them", true, o->at->buffers)
+KEY(used_bytes, uint, 1, "Bytes of records", R, "bytes in use, decompressed", true,
+    o->at->used_bytes)
 END
 
 KIND(TRACE_DAMAGE, trace_damage, struct trace_damage_row, 0, "A damaged place of a trace file.")
 FILE_KEY("File")
 KEY(damage, text, 1, "Damage", 0,
-    "`file`: bytes between buffers or a cut end; `buffer`; `record`; `unwritten`: reserved and not "
-    "written; `unsupported`: compression that is not read",
+    "`file` (between buffers, cut end), `buffer`, `record`, `unwritten`, "
+     "`unsupported` (compression)",
     true, kda_etl_damage_name(o->at->kind))
 KEY(offset, hex, 1, "Offset", R,
-    "in the file; of a compressed buffer: that of the buffer plus the offset in its decompressed "
-    "bytes",
+    "in the file; compressed: of the buffer plus the unpacked offset",
     true, o->at->off)
 KEY(bytes, uint, 1, "Bytes", R, "how many", true, o->at->bytes)
 BOOL(lost, 1, "Lost", 0, "yes|no", "false: repaired, nothing is missing", true, o->at->lost)
@@ -113,20 +114,19 @@ KIND(TRACE_COUNT, trace_count, struct trace_count_row, KDA_KIND_NO_ROW,
      "Records of one kind in a trace file (`kda etl stats`). In csv and tsv there is no column "
      "`row`.")
 FILE_KEY("File")
-KEY(count, uint, 1, "Records", R, "how many", true, o->records)
+KEY(count, uint, 1, "Records", R, "events or records", true, o->records)
 KEY(header, text, 1, "Header", 0,
-    "`SYSTEM64`, `EVENT32`, …; `TOTAL`: all of the file; `OTHERS`: kinds beyond the limit", true,
+    "`SYSTEM64`, …; `TOTAL`; `OTHERS`: beyond the limit", true,
     o->header)
 KEY(group_or_provider, text, 1, "Group or provider", 0,
-    "`g0f`, hex, or a GUID without braces; `c7`: a WPP component id", o->named,
+    "`g0f`; GUID without braces; `c7`: WPP component", o->named,
     source_text(o->at, kda_row_room(row, KDA_GUID_TEXT)))
 KEY(type_or_id, text, 1, "Type or id", 0, "`t36`, `id5`", o->named,
     event_text(o->at, kda_row_room(row, NUMBERS_TEXT)))
 KEY(version, text, 1, "Version", 0, "`v2`", o->named,
     version_text(o->at, kda_row_room(row, NUMBERS_TEXT)))
 KEY(rest, text, 1, "Rest", 0,
-    "of events: opcode, level, flags, property and types of extended items, with their size where "
-    "it does not vary",
+    "of events: opcode, level, flags, property, extended items",
     o->named && o->at->shape == KDA_ETL_SHAPE_EVENT, rest_text(o->at, kda_row_room(row, REST_TEXT)))
 END
 #undef FILE_KEY

@@ -8,8 +8,9 @@
 #define KERNEL_ID(place, numbers, size_heading, id)                                                \
     KEY(pdb_name, text, place, "PDB", O, "name of the kernel's PDB", (id) && (id)->has_pdb,        \
         (id)->pdb_name)                                                                            \
-    KEY(pdb_guid, guid, place, "PDB GUID", O, "its GUID", (id) && (id)->has_pdb, (id)->pdb_guid)   \
-    KEY(pdb_age, uint, place, "PDB age", (numbers) | O, "its age", (id) && (id)->has_pdb,          \
+    KEY(pdb_guid, guid, place, "PDB GUID", O, "GUID of the PDB", (id) && (id)->has_pdb,            \
+        (id)->pdb_guid)                                                                            \
+    KEY(pdb_age, uint, place, "PDB age", (numbers) | O, "age of the PDB", (id) && (id)->has_pdb,   \
         (id)->pdb_age)                                                                             \
     KEY(pe_timestamp, hex, place, "PE time stamp", (numbers) | O,                                  \
         "TimeDateStamp of the kernel's image", (id) && (id)->has_pe, (id)->pe_timestamp)           \
@@ -19,10 +20,12 @@
 #define SYMBOL_COUNTS(place, symbols, fields, of, flags, of_flags, counts)                         \
     KEY(symbols_found, uint, place, symbols, flags, "globals that are known", counts,              \
         (counts)->symbols_found)                                                                   \
-    KEY(symbols_total, uint, place, of, of_flags, "of so many", counts, (counts)->symbols_total)   \
+    KEY(symbols_total, uint, place, of, of_flags, "globals looked for", counts,                    \
+        (counts)->symbols_total)                                                                   \
     KEY(fields_found, uint, place, fields, flags, "fields that are known", counts,                 \
         (counts)->fields_found)                                                                    \
-    KEY(fields_total, uint, place, of, of_flags, "of so many", counts, (counts)->fields_total)
+    KEY(fields_total, uint, place, of, of_flags, "fields looked for", counts,                      \
+        (counts)->fields_total)
 
 ITEM(driver, struct kda_image_driver)
 KEY(name, text, 2, NULL, 0, "file name", true, o->name)
@@ -41,29 +44,27 @@ KEY(refused, uint, 1, NULL, 0, "candidates that failed the checks", true, o->at-
 END_ITEM
 
 ITEM(completeness, struct kda_recall_item)
-KEY(name, text, 1, NULL, 0, "of the anchor (a global that leads on), list, table or count", true,
+KEY(name, text, 1, NULL, 0, "anchor (a global that leads on), list, table, count", true,
     o->name)
 KEY(object, text, 0, NULL, J,
-    "what it leads to or counts: `process`, `driver`, `job`, `table page`, `logger slot`, "
-    "`provider`, `consumer`, `registration`, `user registration`, `callback`, …",
+    "what it leads to: `process`, `driver`, `logger slot`, …",
     true, o->object)
-KEY(of, text, 1, NULL, 0, "silo, session, type or kind of callback, where there are several", true,
+KEY(of, text, 1, NULL, 0, "silo, session, type, kind of callback", true,
     o->of)
 KEY(va, address, 0, NULL, J, "where it stands", true, o->va)
 KEY(state, text, 1, NULL, 0,
-    "`complete`; `broken`: it ends early; `missing`: not in the image; `unknown`: not known for "
-    "this build; left out for a mere count",
+    "`complete`, `broken` (ends early), `missing` (from the image), `unknown` (for this build)",
     !o->only_count, kda_recall_state_name(o->state))
-KEY(lists, uint, 0, NULL, J, "lists that the object stands for, where several", o->lists, o->lists)
+KEY(lists, uint, 0, NULL, J, "lists that it stands for", o->lists, o->lists)
 KEY(whole, uint, 0, NULL, J, "of so many whole ones", o->lists, o->whole)
 KEY(found, uint, 1, NULL, 0, "objects that it led to", o->has_found, o->found)
-KEY(by_others, uint, 0, NULL, J, "objects of the kind that only other witnesses named",
+KEY(by_others, uint, 0, NULL, J, "objects that only other witnesses named",
     o->has_others, o->by_others)
 KEY(counted, uint, 1, NULL, 0,
-    "the kernel's own count; for handle tables the pages that NextHandleNeedingPool promises",
+    "the kernel's count; of handle tables: pages by NextHandleNeedingPool",
     o->has_count, o->counted)
-KEY(count_va, address, 1, NULL, 0, "where the count stands; a sum has none", true, o->count_va)
-KEY(uncounted, text, 0, NULL, J, "why there is no count, or not all of it", true, o->uncounted)
+KEY(count_va, address, 1, NULL, 0, "where the count stands", true, o->count_va)
+KEY(uncounted, text, 0, NULL, J, "why not counted, or not all", true, o->uncounted)
 KEY(broken_at, address, 0, NULL, J, "first place that fails, forward", true, o->broken_va[0])
 KEY(broken_back, address, 0, NULL, J, "first place that fails, backward", true, o->broken_va[1])
 KEY(reason, text, 0, NULL, J, "why, as of a gap", o->reason != KDA_OK, kda_status_name(o->reason))
@@ -75,9 +76,9 @@ END_ITEM
     "[, breaks at {broken_at}][ and {broken_back}][ ({reason})]"
 
 KIND(INFO, info, struct info_row, KDA_KIND_VERTICAL, "What the image is (`kda info`).")
-KEY(format, text, 2, "Format name", 0, "name of the image format, as in `kda formats`", true,
+KEY(format, text, 2, "Format name", 0, "image format, as in `kda formats`", true,
     o->image->format)
-KEY(title, text, 1, "Format", O, "the same in words", true, o->image->title)
+KEY(title, text, 1, "Format", O, "in words", true, o->image->title)
 KEY(kind, text, 2, "Holds", 0, "`physical`, or `triage` (small dump: no physical memory)", true,
     o->image->kind == KDA_IMAGE_TRIAGE ? "triage" : "physical")
 KEY(size, uint, 2, "File size", B, "of the file, bytes", true, o->image->file_size)
@@ -87,11 +88,10 @@ KEY(max_pa, hex, 2, "Memory ends at", O, "end of the highest page",
     o->image->kind == KDA_IMAGE_PHYSICAL, o->image->max_pa)
 KEY(dump_type, uint, 2, "Dump type", O, "DMP files", o->image->dump_type, o->image->dump_type)
 KEY(version, text, 2, "Windows version", O,
-    "where the kernel is known, else family and build: `10.0.26100`", true,
+    "of the kernel, else `10.0.26100`", true,
     o->version)
 KEY(build_known, text, 2, "In the table", O,
-    "without symbols, of a build that the built-in table knows in part: "
-    "`layout known, globals not`",
+    "no symbols, but the build is known in part: `layout known, globals not`",
     true, o->build_known)
 KEY(build, uint, 2, "Build", O, "build number", o->build, o->build)
 KEY(machine, text, 2, "Machine", O, "`x64`, `arm64`, `x86`, `other`", true,
@@ -111,7 +111,7 @@ KEY(dtb_source, text, 2, "DTB found by", O,
 BOOL(la57, 2, "Five-level paging", O, "yes|no", "five-level page tables", o->kernel,
      o->kernel->la57)
 KERNEL_ID(2, 0, "PE image size", o->id)
-KEY(kdbg, hex, 2, "Debugger block", O, "debugger data block, where one was found and read",
+KEY(kdbg, hex, 2, "Debugger block", O, "debugger data block",
     has_kdbg(o), o->kernel->kdbg_va)
 KEY(kdbg_state, text, 3, "Debugger block is", O,
     "`plain`, `decoded` (with its keys), `decoded_without_keys`", has_kdbg(o),
@@ -128,7 +128,7 @@ KEY(symbol_origin, text, 4, "Symbols from", O, "file, `built-in table`, or how i
     o->facts->symbols, o->facts->symbols->origin)
 SYMBOL_COUNTS(4, "Globals known", "Fields known", "of", O, S, o->facts->symbols)
 KEY(symbols_missing, text, 4, "Symbols missing", O,
-    "why no symbols were found, which file is wanted, where it was looked for", true,
+    "why; the file wanted, places looked in", true,
     o->facts->symbols_missing)
 OBJECT(bugcheck, "of a crash dump", o->image->has_bugcheck)
 IN(bugcheck, code, hex, 4, "Bug check", O, "bug check code", true, o->image->bugcheck)
@@ -145,17 +145,17 @@ KEY(driver_count, uint, 4, "Drivers", O, "drivers that a triage dump names",
     o->image->driver_count, o->image->driver_count)
 ITEMS(drivers, driver, 4, "Driver list", O | V | L, "{base}  {size}  {timestamp}  {name}",
       "each of them", o->image->driver_count, each_driver, o->image)
-KEY(warnings, texts, 4, "Warning", O | L, "what the reader should know about the file", true,
+KEY(warnings, texts, 4, "Warning", O | L, "about the file", true,
     each_warning, o->image)
 KEY(features, texts, 4, "Built in", 0,
-    "what this build can use: `profile`, `pdb`, `isf`, `download`", true, each_feature, o)
+    "`profile`, `pdb`, `isf`, `download`", true, each_feature, o)
 KEY(gap_count, uint, 4, "Gaps", 0, "gaps that a full walk meets", true, o->facts->gaps)
 KEY(layout, text, 0, NULL, J,
     "`fitted` where no symbols were found and the layout was worked out ([fit.md](fit.md))",
     o->fit, "fitted")
-OBJECT(fit, "how the layout was worked out, and how well it holds", o->fit)
+OBJECT(fit, "how the layout was worked out", o->fit)
 IN(fit, nearest, text, 4, "Nearest layout", O,
-   "first build of the known layout that fits best", true, o->fit->nearest)
+   "first build of the best layout", true, o->fit->nearest)
 IN_BOOL(fit, whole, 4, "Fits as a whole", O, "yes|no", "one known layout passes every check", true,
         o->fit->whole)
 IN(fit, layouts_known, uint, 5, "of", S, "of so many", true, o->fit->layouts)
@@ -180,9 +180,8 @@ IN(fit, fitted, texts, 6, "Fitted", O | V | L, "names of the fields", true, each
    o->facts->fit)
 CLOSE
 ITEMS(completeness, completeness, 7, "Completeness", O | V | L, IN_SHORT,
-      "what is whole and what is not, an object for each anchor, list or table, and count. A "
-      "session has one of its own where its NumConsumers differs from the consumers found or "
-      "cannot be read",
+      "an object for each anchor, list or table, and count; for a session where NumConsumers "
+       "differs or cannot be read",
       o->facts->recall, each_completeness, o->facts->recall)
 END
 
@@ -204,7 +203,7 @@ KEY(missing, text, 1, "Missing", O, "why not", true, o->at->missing)
 KEY(build_known, text, 1, "In the table", O, "as in info, where nothing was found", o->known,
     known_text(o->known))
 KEY(pdb_source, text, 1, "PDB known by", O,
-    "`table`: the image names no PDB, the built-in table does, by PE time stamp and size",
+    "`table`: named by the table, through PE stamp and size",
     o->pdb_by_table, "table")
 END
 
@@ -227,7 +226,7 @@ KIND(FORMAT, format, struct format_row, 0, "A row of one of the program's tables
 KEY(table, text, 1, "Table", 0, "`image`, `symbols`, `build`, `trace`, `output`, `exit`", true,
     o->table)
 KEY(name, text, 1, "Name", 0, "of the row", true, o->name)
-KEY(title, text, 3, "Title", 0, "in words", true, o->title)
+KEY(title, text, 3, "Title", 0, "name in words", true, o->title)
 BOOL(usable, 2, "Usable", 0, "yes|no", "this build can read it", true, o->usable)
 KEY(advice, text, 3, "Advice", O, "what to do instead", true, o->advice)
 END

@@ -18,9 +18,9 @@ END_ITEM
 
 KIND(SESSION, session, struct kda_etw_session, 0, "A tracing session.")
 SILO(1, o->silo)
-KEY(id, uint, 1, "Id", R, "slot in the logger array; what `--session` takes", true, o->id)
+KEY(id, uint, 1, "Id", R, "slot in the logger array", true, o->id)
 KEY(logger_id, uint, 1, NULL, 0,
-    "id in the logger context; differs from `id` only if something is wrong",
+    "id in the context, else equal to `id`",
     HAS(o, LOGGER_ID), o->logger_id)
 KEY(name, text, 8, "Name", 0, "logger name; may be empty", HAS(o, NAME), o->name)
 KEY(va, hex, 8, NULL, 0, "logger context (`_WMI_LOGGER_CONTEXT`)", true, o->va)
@@ -30,10 +30,10 @@ KEY(mode_flags, names, 8, NULL, 0, "names of the bits of `mode`", HAS(o, MODE),
 BOOL(collecting, 2, "Status", 0, "Running|Stopped", "CollectionOn", HAS(o, COLLECTING),
      o->collecting != 0)
 KEY(accept_new_events, int, 8, NULL, 0, "AcceptNewEvents", HAS(o, ACCEPT), o->accept_new_events)
-KEY(clock, text, 8, NULL, 0, "`qpc`, `system_time`, `cpu_cycles`, else the stored number as text",
+KEY(clock, text, 8, NULL, 0, "`qpc`, `system_time`, `cpu_cycles`, or the number",
     HAS(o, CLOCK), clock_text(o->clock))
 KEY(get_cpu_clock, clock, 8, NULL, 0,
-    "function address (builds to 18362), a small number (from 19041 on)",
+    "function (to 18362), number (from 19041)",
     HAS(o, GET_CPU_CLOCK), o->get_cpu_clock)
 KEY(buffer_size, uint, 4, "Buffer KB", R | K, "bytes", HAS(o, BUFFER_SIZE), o->buffer_size)
 KEY(buffers, uint, 4, "Buffers", R, "buffers in use", HAS(o, BUFFERS), o->buffers)
@@ -53,14 +53,14 @@ KEY(start_time, time, 8, NULL, 0, "when the session was started", HAS(o, START_T
     o->start_time_100ns)
 KEY(instance_guid, guid, 8, NULL, 0, "InstanceGuid", HAS(o, INSTANCE_GUID), o->instance_guid)
 KEY(security, text, 8, NULL, 0,
-    "SDDL of the descriptor behind the session's fast reference; left out when there is none",
+    "SDDL",
     HAS(o, SECURITY), known(o->security))
 KEY(num_consumers, uint, 8, NULL, 0, "the kernel's own count", HAS(o, NUM_CONSUMERS),
     o->num_consumers)
 ITEMS(consumers, session_consumer, 8, "Consumers", O, "{process} ({pid})",
       "each consumer that any witness found", true, each_session_consumer, o)
 KEY(found_by, bits, 10, NULL, 0,
-    "only of sessions that no slot holds: `pool` (`--carve`); `id` is then the stored id",
+    "`pool` (`--carve`): no slot holds it; `id` is the stored one",
     o->found_by == KDA_SESSION_POOL, o->found_by, session_ways)
 LAYOUT
 END
@@ -78,9 +78,7 @@ KEY(process, text, 7, "Process", 0, "short name of the owner, at most 14 charact
 KEY(image, text, 9, "Image", O, "NT path of the owner", true, known(o->image))
 KEY(va, hex, 2, "Address", R, "`_ETW_REALTIME_CONSUMER`", true, o->va)
 KEY(found_by, bits, 4, "Found By", 0,
-    "`list` (the session's consumer list), `handle` (an EtwConsumer handle), `pool` (memory, "
-    "`--carve`), `link` (the links of another entry). Without `list`: the object is not "
-    "on its session's list",
+    "`list` (the session's), `handle`, `pool` (`--carve`), `link` (another entry's links)",
     true, o->found_by, consumer_ways)
 KEY(handle, hex, 3, "Handle", R, "value in the owner's handle table", o->has_handle, o->handle)
 KEY(flags, uint, 6, NULL, 0, "Flags", o->has_flags, o->flags)
@@ -97,8 +95,8 @@ KEY(session_id, uint, 1, NULL, 0, "slot of the session", true,
 KEY(session, text, 1, NULL, 0, "its name; left out if no such session exists",
     o->at->session && !o->at->unnamed && HAS(o->at->session, NAME), o->at->session->name)
 KEY(level, uint, 1, NULL, 0, "highest level that is asked for", true, o->at->level)
-KEY(match_any, hex, 1, NULL, 0, "keywords of which one is enough", true, o->at->match_any)
-KEY(match_all, hex, 1, NULL, 0, "keywords that are all needed", true, o->at->match_all)
+KEY(match_any, hex, 1, NULL, 0, "any keywords", true, o->at->match_any)
+KEY(match_all, hex, 1, NULL, 0, "all keywords", true, o->at->match_all)
 KEY(property, uint, 1, NULL, 0, "EnableProperty", true, o->at->property)
 END_ITEM
 
@@ -109,7 +107,7 @@ KEY(flags, uint, 0, NULL, J, "FilterFlags", o->has_flags, o->flags)
 KEY(pids, uints, 0, NULL, J, "processes", o->has_pids, each_pid, o)
 KEY(event_ids, uints, 0, NULL, J, "events", o->has_event_ids, each_event_id, o)
 KEY(executables, texts, 0, NULL, J, "names of programs", o->executables, each_executable, o)
-KEY(others, bits, 0, NULL, J, "kinds of filters that are present and not decoded", o->others,
+KEY(others, bits, 0, NULL, J, "kinds that are not decoded", o->others,
     o->others, filter_kinds)
 END_ITEM
 
@@ -139,24 +137,24 @@ KEY(type, text, 1, "Type", 0, "`trace`, `notification`, `group`", o->has_type,
     kda_etw_guid_type_name(o->type))
 KEY(guid, guid, 1, "GUID", 0, "of the provider", o->has_guid, o->guid)
 SHOW(registrations, 2, "Regs", R | N)
-KEY(name, text, 5, "Name", 0, "from the registration's traits, else from the built-in table", true,
+KEY(name, text, 5, "Name", 0, "from traits, else the built-in table", true,
     known(o->name))
 KEY(group, guid, 5, NULL, 0, "provider group", o->has_group, o->group)
 KEY(va, hex, 5, NULL, 0, "`_ETW_GUID_ENTRY`", true, o->va)
 KEY(found_by, bits, 5, NULL, 0,
-    "`table` (hash bucket), `registration` (back pointer), `embedded` (inside the silo state), "
-    "`symbol` (a kernel global), `pool` (memory, `--carve`), `link` (the links of another entry)",
+    "`table`, `registration`, `embedded` (in the silo state), `symbol` (a global), "
+     "`pool` (`--carve`), `link`",
     true, o->found_by, provider_ways)
-OBJECT(provider_enable, "what all sessions together ask for", o->combined.readable)
+OBJECT(provider_enable, "combined view of all sessions", o->combined.readable)
 IN(provider_enable, enabled, flag, 4, NULL, 0, "IsEnabled", true, o->combined.enabled != 0)
 IN(provider_enable, level, uint, 3, "Level", R | O, "highest level", true, o->combined.level)
-IN(provider_enable, match_any, hex, 3, "Keywords (Any)", R | O, "keywords of which one is enough",
+IN(provider_enable, match_any, hex, 3, "Keywords (Any)", R | O, "any keywords",
    true, o->combined.match_any)
-IN(provider_enable, match_all, hex, 3, "Keywords (All)", R | O, "keywords that are all needed",
+IN(provider_enable, match_all, hex, 3, "Keywords (All)", R | O, "all keywords",
    true, o->combined.match_all)
 CLOSE
 ITEMS(enables, enable, 5, "Enabled For", O | E, "{session} ({session_id})",
-      "enable slots that are on or still hold values", true, each_enable, o)
+      "slots that are on or hold values", true, each_enable, o)
 ITEMS(filters, filter, 5, NULL, 0, NULL, "what FilterData of a slot restricts", true, each_filter,
       o)
 KEY(security, text, 5, NULL, 0, "SDDL", true, known(o->security))
@@ -179,8 +177,8 @@ KEY(protection, uint, 2, "Prot", R | O | X, "`PS_PROTECTION.Level`", o->at->has_
     o->at->protection)
 KEY(silo, text, 1, "Silo", H, "as of a session", true, o->silo)
 KEY(found_by, bits, 2, "Found By", 0,
-    "`list`, `handle_table`, `cid`; `back_pointer` (only other objects name it); `pool` "
-    "(`--carve`: nothing names it)",
+    "`list`, `handle_table`, `cid`, `back_pointer` (only other objects name it), "
+     "`pool` (`--carve`)",
     true, o->at->found_by, process_ways)
 LAYOUT
 END
@@ -192,7 +190,7 @@ SILO(1, o->session->silo)
 KEY(session_id, uint, 1, "Session", R, "slot of the session", true, o->session->id)
 KEY(session, text, 1, NULL, 0, "its name", HAS(o->session, NAME), o->session->name)
 KEY(va, hex, 1, "Address", R,
-    "header (`_WMI_BUFFER_HEADER`); an address of the process `pid` for copies of consumers", true,
+    "`_WMI_BUFFER_HEADER`; of copies: in process `pid`", true,
     o->at->va)
 KEY(found_by, texts, 12, "Found By", 0,
     "`global`, `free`, `overflow`, `cpu`, `current`, `compression`, `placeholder`, `undelivered`, "
@@ -217,14 +215,14 @@ KEY(overfull, flag, 15, NULL, 0, "the last reservation did not fit", o->at->read
     o->at->overfull)
 KEY(records, uint, 4, "Events", R, "whole records", o->facts->framed, o->facts->records)
 KEY(unwritten, uint, 6, "Unwritten", R | O,
-    "places that were reserved and not written; left out when 0, like the next three",
+    "reserved, not written; left out when 0, as the next three",
     o->facts->unwritten, o->facts->unwritten)
 KEY(damaged, uint, 6, "Damaged", R | O, "places that hold no record", o->facts->damaged,
     o->facts->damaged)
 KEY(cut, uint, 8, NULL, 0, "records that reach into missing memory", o->facts->cut, o->facts->cut)
 KEY(missing, uint, 7, "Missing", R | O, "bytes that are not in the image", o->facts->missing,
     o->facts->missing)
-KEY(oldest, time, 9, "Oldest", O, "of the records; left out where the clock is not known",
+KEY(oldest, time, 9, "Oldest", O, "of the records, where the clock is known",
     o->facts->has_utc, o->facts->oldest_100ns)
 KEY(newest, time, 9, "Newest", O, "same", o->facts->has_utc, o->facts->newest_100ns)
 KEY(oldest_raw, hex, 9, NULL, 0, "`oldest` in the session's clock", o->facts->has_time,

@@ -1,6 +1,26 @@
 /*
  * own.h - profiles of the user's own: what a PDB or a symbol table said about one kernel, in a few
- * hundred bytes. Internal to lib/symbols. docs/symbols.md describes the file.
+ * hundred bytes. Internal to lib/symbols.
+ *
+ * The file PDBNAME-GUIDAGE.kdaprof, little endian (a number: base 128, lowest seven bits first,
+ * high bit = more follows):
+ *
+ *   0   "KDAPROF", NUL
+ *   8   u32 version of the format: 1
+ *   12  u32 bytes of the whole file
+ *   16  u32 CRC-32 of everything from 20 on
+ *   20  u32 CRC-32 over the names of all globals, then all fields (_STRUCT.Field), each with its
+ *       NUL: a kda with another list refuses the file
+ *   24  PDB GUID in memory order; u32 age
+ *   44  u8 flags: bit 0 = u32 PE time stamp and u32 PE size follow
+ *       PDB name, source ("pdb", "isf"): u8 length, bytes
+ *       a number for each global (RVA + 1), then for each structure (size + 1); 0 = absent
+ *       a byte for each field: bits 0..2 = 0 absent, 1..5 size 1, 2, 4, 8, 16, 6 another size
+ *       (a number follows), 7 bits (bit and count of bits follow as bytes); bits 3..7 = distance
+ *
+ * The distance goes from the end of the field before (0 at the start of a structure; for bits, from
+ * their own offset), stored as 2d or, backwards, 2d - 1; 31 = a number follows that is added.
+ * Nothing may be left over; every field lies inside its structure, every RVA inside the image.
  */
 #ifndef KDA_SYMBOLS_OWN_H
 #define KDA_SYMBOLS_OWN_H

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Everything of `make evidence`: every kind of damage on every image, over all cores, and the table that
-stands in docs/evidence.md.
+"""Everything of `make evidence`: every kind of damage on every image, over all cores, and the table
+by kind of damage that stands in docs/evidence.md.
 
   whole.py [--jobs N] [--image NAME]... [--symbols none|found] [--kind KIND]... [--mutants N]
            [--seeds N] [--seed N] [--docs FILE] [--recall-from PERCENT]
@@ -165,17 +165,27 @@ def kind_of(result):
     return "%s, %d %%" % (title, round(100 * result.rate)) if result.rate else title
 
 
-def table(results):
-    """Markdown: precision as cases with something wrong, recall of what is provable."""
-    lines = ["| damage | symbols | runs | runs with anything wrong | found of what is provable |",
+def summary(results):
+    """Markdown: precision as runs with something wrong, recall of what is provable, for each rate."""
+    lines = ["| damage | symbols | rates | found of what is provable | runs with anything wrong |",
              "|---|---|---|---|---|"]
-    order = {kind: index for index, kind in enumerate(ALL_KINDS)}
-    sums = merged(results, lambda r: (order[r.kind], r.rate or 0, kind_of(r), r.symbols or "found"))
-    for (_, _, title, symbols), s in sorted(sums.items()):
-        lines.append("| %s | %s | %d | %d | %s |" % (title, symbols, s["cases"], s["wrong"],
-                                                     percent(s["found"], s["provable"])))
-    lines += ["", "| image | symbols | runs | runs with anything wrong | found at 5, 10, 20 % uniform loss | "
-              "clustered |", "|---|---|---|---|---|---|"]
+    for kind in ALL_KINDS:
+        for symbols in ("found", "none"):
+            sums = merged([r for r in results if (r.kind, r.symbols or "found") == (kind, symbols)],
+                          lambda r: r.rate or 0)
+            if sums:
+                rows = [sums[rate] for rate in sorted(sums)]
+                lines.append("| %s | %s | %s | %s | %d of %d |" % (
+                    TITLES[kind], symbols,
+                    ", ".join("%d %%" % round(100 * rate) if rate else "-" for rate in sorted(sums)),
+                    ", ".join(percent(s["found"], s["provable"]) for s in rows),
+                    sum(s["wrong"] for s in rows), sum(s["cases"] for s in rows)))
+    return lines
+
+
+def by_image(results):
+    lines = ["| image | symbols | runs | runs with anything wrong | found at 5, 10, 20 % uniform loss | "
+             "clustered |", "|---|---|---|---|---|---|"]
     for (image, symbols), s in sorted(merged(
             results, lambda r: (r.image, r.symbols or "found")).items()):
         cells = []
@@ -254,8 +264,8 @@ def main():
                 result.image, result.symbols or "found", kind_of(result), result.cases,
                 result.wrong, ", ".join("%s: %d" % c for c in sorted(
                     result.codes.items(), key=lambda c: str(c[0])))), flush=True)
-    lines = table(results) + [""] + scalar_list(results)
-    print("\n" + "\n".join(lines) + "\n")
+    lines = summary(results) + [""] + scalar_list(results)
+    print("\n" + "\n".join(lines + [""] + by_image(results)) + "\n")
     failures(results)
     missed = below(results, options.recall_from)
     for line in missed:

@@ -6,7 +6,7 @@
  * profile table. forge_write puts that memory into a file of any supported format. Everything that
  * was built, and where, can be read back from forge_truth.
  *
- * The scenario language is documented in docs/images.md. Same scenario, same bytes.
+ * The scenario language is documented in docs/forge.md. Same scenario, same bytes.
  * Ownership: the handle owns everything it gives out. Threads: one thread per handle.
  */
 #ifndef KDA_FORGE_H

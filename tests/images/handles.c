@@ -1,7 +1,7 @@
 #include "forge_int.h"
 
 /* Handle tables. Handles are collected first and the tables written at the end, when the number of
- * levels is known. Source: docs/images.md, "Handle tables". */
+ * levels is known. Source: docs/forge.md, "Handle tables". */
 
 #define LEAF_ENTRIES 256u
 #define NODE_ENTRIES 512u

@@ -14,7 +14,7 @@
 static const char usage[] =
     "usage: kda-forge SCENARIO.txt -o IMAGE [--format FORMAT] [--size SIZE]\n"
     "                 [--truth OUT.json] [--add LINE]...\n"
-    "Builds a Windows memory image from a scenario (docs/images.md).\n"
+    "Builds a Windows memory image from a scenario (docs/forge.md).\n"
     "  FORMAT  raw, dmp-full, dmp-kernel, dmp-bitmap, dmp-live, dmp-rdmp, dmp-rdmp-active,\n"
     "          dmp-rdmp-full, elf, vmem (writes IMAGE and its .vmss), lime\n"
     "  SIZE    memory of the machine, like 64M or 16G\n"

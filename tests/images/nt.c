@@ -89,7 +89,7 @@ static uint64_t swap64(uint64_t v)
     return kda_be64(b);
 }
 
-/* The reverse of what a debugger does to read an encoded block (docs/images.md). */
+/* The reverse of what a debugger does to read an encoded block (docs/forge.md). */
 static void encode_debugger(uint8_t *b, uint32_t size, uint64_t never, uint64_t always,
                             uint64_t flag_va)
 {
@@ -132,7 +132,7 @@ void nt_debugger(struct forge *f)
 }
 
 /* Offsets of the logger and buffer fields that a debugger needs, then the two pointers.
- * Source: docs/images.md, "EtwpDebuggerData". */
+ * Source: docs/forge.md, "EtwpDebuggerData". */
 static void write_etw_debugger(struct forge *f)
 {
     static const enum kda_field_id order[] = {
@@ -203,7 +203,7 @@ static void write_processors(struct forge *f)
 }
 
 /* Start-up code of the other processors, left in the first megabyte: jump, page-table root and an
- * address inside nt. Source: docs/images.md, "low stub". */
+ * address inside nt. Source: docs/forge.md, "low stub". */
 static void write_low_stub(struct forge *f)
 {
     static const uint8_t head[8] = {0xe9, 0x4d, 0x06, 0x00, 0x01, 0x00, 0x00, 0x00};
