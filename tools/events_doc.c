@@ -105,14 +105,16 @@ static bool is_name_in_words(const char *name, const char *doc)
 
 static void print_row(const struct row *row)
 {
-    bool is_text = strcmp(row->type, "text") == 0;
+    bool is_text = strcmp(row->type, "text") == 0, has_doc = !is_name_in_words(row->name, row->doc);
     int used = printf("%s", row->name);
-    used += printf("%*s", used < 18 ? 19 - used : 1, "");
+    if (!is_text || has_doc)
+        used += printf("%*s", used < 18 ? 19 - used : 1, "");
     if (!is_text)
         used += print_plain(row->type);
-    printf("%*s", used < 34 ? 35 - used : 1, "");
-    if (!is_name_in_words(row->name, row->doc))
+    if (has_doc) {
+        printf("%*s", used < 34 ? 35 - used : 1, "");
         print_plain(row->doc);
+    }
     printf("\n");
 }
 
@@ -181,7 +183,7 @@ static void print_kinds(void)
         printf("\n");
         for (unsigned kind = 1; kind < KDA_KIND_COUNT; kind++)
             if (kda_kinds[kind].shape == shape)
-                printf("**`%s`** [%s] %s.\n", kda_kinds[kind].name,
+                printf("* `%s` [%s] %s\n", kda_kinds[kind].name,
                        kda_class_name(kda_kinds[kind].class_), kind_docs[kind]);
         printf("\n");
         print_fields((enum kda_shape)shape);
