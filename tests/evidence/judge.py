@@ -197,6 +197,11 @@ class Judge:
     def wrong_row(self, kind, row, key="row"):
         self.fault("wrong row", kind, key, row.get("va"))
 
+    def unseen(self, row):
+        """Of missing memory a changed pointer is all there is, and nothing contradicts it."""
+        page = self.truth.space.read(number(row["va"]) & ~0xfff, 4096)
+        return bool(self.edited) and (page is None or len(set(page)) == 1)
+
     def row(self, row):
         kind = row["row"]
         check = getattr(self, "check_" + kind, None)
@@ -231,7 +236,7 @@ class Judge:
         truth = self.truth
         logger = truth.sessions.get((row.get("silo"), row.get("id")))
         if logger is None:
-            return self.wrong_row("session", row)
+            return None if self.unseen(row) else self.wrong_row("session", row)
         where, size = row.get("va"), truth.layout.size("_WMI_LOGGER_CONTEXT")
         self.value("session", row, "va", logger["va"], where)
         if number(row.get("va")) != logger["va"]:
@@ -424,8 +429,7 @@ class Judge:
     def check_process(self, row, before):
         process = self.truth.processes.get(number(row["va"]))
         if process is None:
-            # Of missing memory a changed pointer is all there is, and nothing contradicts it.
-            if self.edited and self.truth.space.u64(number(row["va"])) is None:
+            if self.unseen(row):
                 return None
             return self.wrong_row("process", row)
         where = row["va"]
