@@ -51,7 +51,9 @@ typedef struct _KDA_WRITER {
     BOOLEAN Drained;   /* there were events since the last wait */
     LONG ChangesTold;  /* of the sensors' states */
     LONG ChangesBegun; /* those that sensor.start tells; of `Begun` */
-    BOOLEAN Ended;     /* sensor.stop was told: nothing follows it, no further file either */
+    PVOID StartRoom;
+    struct kda_event *Start; /* sensor.start in `StartRoom`; of `Begun` */
+    BOOLEAN Ended;           /* sensor.stop was told: nothing follows it, no further file either */
     ULONGLONG BatchSince;
     uint64_t BatchCounts[KDA_KIND_COUNT];
     PVOID Self;
@@ -428,9 +430,12 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapBegin(KDA_WRITER *writer)
     while (!ReadAcquire(&writer->Begun) && !ReadAcquire(&writer->Stop) &&
            KdaMonEventQueueWait(KDA_WAIT_MS, FALSE))
         continue;
-    if (ReadAcquire(&writer->Begun))
+    if (ReadAcquire(&writer->Begun)) {
         writer->ChangesTold = writer->ChangesBegun;
-    event = KdaSelfStart(writer->Self, KDA_SELF_BYTES);
+        event = writer->Start;
+    } else {
+        event = KdaSelfStart(writer->Self, KDA_SELF_BYTES);
+    }
     if (event == NULL)
         return;
     event->id = writer->FirstId;
@@ -474,6 +479,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapFree(KDA_WRITER *writer)
         ExFreePoolWithTag(writer->Batch, KDA_TAG_WRITER);
     if (writer->Self != NULL)
         ExFreePoolWithTag(writer->Self, KDA_TAG_WRITER);
+    if (writer->StartRoom != NULL)
+        ExFreePoolWithTag(writer->StartRoom, KDA_TAG_WRITER);
     ExFreePoolWithTag(writer, KDA_TAG_WRITER);
 }
 
@@ -493,7 +500,8 @@ _IRQL_requires_max_(PASSIVE_LEVEL) KDA_INITCODE static NTSTATUS KdapPrepare(KDA_
     writer->StatusAt = now + (ULONGLONG)KdaDriver->Settings.StatusSeconds * 1000;
     writer->Batch = ExAllocatePoolWithTag(PagedPool, bytes, KDA_TAG_WRITER);
     writer->Self = ExAllocatePoolWithTag(PagedPool, KDA_SELF_BYTES, KDA_TAG_WRITER);
-    if (writer->Batch == NULL || writer->Self == NULL)
+    writer->StartRoom = ExAllocatePoolWithTag(PagedPool, KDA_SELF_BYTES, KDA_TAG_WRITER);
+    if (writer->Batch == NULL || writer->Self == NULL || writer->StartRoom == NULL)
         return STATUS_INSUFFICIENT_RESOURCES;
     /* Of the first line: before any event. What it says of the sensors is known later. */
     kda_ring_stamp(KdaMonEventQueueRing(), writer->Self);
@@ -565,7 +573,9 @@ _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaWriterStart(KDA_DRIVER *driver)
 _Use_decl_annotations_ KDA_INITCODE NTSTATUS KdaWriterBegin(KDA_DRIVER *driver)
 {
     UNREFERENCED_PARAMETER(driver);
+    /* As the states are now: the thread may come to it when the sensors stop again. */
     KdapWriter->ChangesBegun = KdaSensorChanges();
+    KdapWriter->Start = KdaSelfStart(KdapWriter->StartRoom, KDA_SELF_BYTES);
     InterlockedExchange(&KdapWriter->Begun, 1);
     KdaMonEventQueueWake();
     return STATUS_SUCCESS;

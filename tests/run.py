@@ -127,6 +127,16 @@ def driver_facts(tally, _):
         tally.ok()
 
 
+def one_model(tally, options, model):
+    result = run([sys.executable, "tests/models/check.py", model,
+                  os.path.join(options.build, "models")])
+    print(result.stdout, end="", flush=True)
+    if result.returncode == 0:
+        tally.ok()
+    else:
+        tally.fail("model %s" % os.path.basename(model), result.stdout)
+
+
 def models(tally, options):
     """Spin models: each file says on its first lines how large it is and what must come out."""
     spin = shutil.which("spin")
@@ -134,14 +144,8 @@ def models(tally, options):
         tally.skip("models", "spin is not installed")
         return
     say("models")
-    for model in sorted(glob.glob(os.path.join(ROOT, "tests/models/*.pml"))):
-        result = run([sys.executable, "tests/models/check.py", model,
-                      os.path.join(options.build, "models")])
-        print(result.stdout, end="", flush=True)
-        if result.returncode == 0:
-            tally.ok()
-        else:
-            tally.fail("model %s" % os.path.basename(model), result.stdout)
+    each(tally, options, [(model, lambda model=model: one_model(tally, options, model))
+                          for model in sorted(glob.glob(os.path.join(ROOT, "tests/models/*.pml")))])
 
 
 def build(tally, options, name, extra, targets=()):
