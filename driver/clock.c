@@ -86,7 +86,7 @@ _Use_decl_annotations_ ULONGLONG KdaClockCounter(VOID)
 
 _Use_decl_annotations_ BOOLEAN KdaClockMoved(ULONGLONG *counter, ULONGLONG *utc)
 {
-    if (InterlockedExchange(&KdapClock.Moved, 0) == 0)
+    if (ReadAcquire(&KdapClock.Moved) == 0 || InterlockedExchange(&KdapClock.Moved, 0) == 0)
         return FALSE;
     *counter = (ULONGLONG)ReadAcquire64(&KdapClock.ResumeCounter);
     *utc = (ULONGLONG)ReadAcquire64(&KdapClock.ResumeUtc);

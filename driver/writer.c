@@ -47,16 +47,15 @@ typedef struct _KDA_WRITER {
     PCHAR Batch;
     ULONG BatchBytes;
     BOOLEAN Urgent;
-    BOOLEAN Held;      /* an event in the queue is begun and not finished */
-    BOOLEAN Drained;   /* there were events since the last wait */
-    LONG ChangesTold;  /* of the sensors' states */
-    LONG ChangesBegun; /* those that sensor.start tells; of `Begun` */
-    PVOID StartRoom;
+    BOOLEAN Held;            /* an event in the queue is begun and not finished */
+    BOOLEAN Drained;         /* there were events since the last wait */
+    LONG ChangesTold;        /* of the sensors' states */
+    LONG ChangesBegun;       /* those that sensor.start tells; of `Begun` */
     struct kda_event *Start; /* sensor.start in `StartRoom`; of `Begun` */
     BOOLEAN Ended;           /* sensor.stop was told: nothing follows it, no further file either */
     ULONGLONG BatchSince;
     uint64_t BatchCounts[KDA_KIND_COUNT];
-    PVOID Self;
+    PVOID Self, StartRoom;
     KDA_ACCOUNT Account;
     KDA_FILTER_COUNTS FilteredBefore;
 
@@ -77,9 +76,16 @@ static KDA_WRITER *KdapWriter;
 
 /* --- clock ----------------------------------------------------------------------------------- */
 
+_IRQL_requires_max_(PASSIVE_LEVEL) static VOID
+    KdapNextClock(KDA_WRITER *writer, ULONGLONG counter, ULONGLONG utc)
+{
+    writer->NextClock = (struct kda_clock){
+        .counter = counter, .utc = utc, .frequency = KdaDriver->Frequency, .in_order = 1};
+    writer->ClockChanges = TRUE;
+}
+
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTakeClock(KDA_WRITER *writer, ULONGLONG now)
 {
-    struct kda_clock *next = &writer->NextClock;
     ULONGLONG expected, counter, utc;
 
     if (!KdaClockMoved(&counter, &utc)) {
@@ -95,16 +101,17 @@ _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapTakeClock(KDA_WRITER *writer,
         }
     }
     writer->ClockAt = now + KDA_CLOCK_MS;
-    next->counter = counter;
-    next->utc = utc;
-    next->frequency = KdaDriver->Frequency;
-    next->in_order = 1;
-    writer->ClockChanges = TRUE;
+    KdapNextClock(writer, counter, utc);
 }
 
-/* Events from before the new pair was taken keep the old one. */
+/* Events from before the new pair was taken keep the old one. A resume is asked for with each: the
+ * machine may have slept since the pass began. */
 _IRQL_requires_max_(PASSIVE_LEVEL) static VOID KdapUseClock(KDA_WRITER *writer, ULONGLONG time)
 {
+    ULONGLONG counter, utc;
+
+    if (KdaClockMoved(&counter, &utc))
+        KdapNextClock(writer, counter, utc);
     if (!writer->ClockChanges || time < writer->NextClock.counter)
         return;
     writer->NextClock.utc_floor = writer->Clock.utc_floor;
